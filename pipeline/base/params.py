@@ -1,0 +1,277 @@
+"""Every setting of a run, typed; reads params.yaml.
+
+`params.yaml` holds `budget`, the inputs, then one section per stage. Unknown
+keys are refused and all faults are reported in one message. Nothing here edits
+a value: what is `null` is derived by the plan stage, which writes what it chose.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from pipeline.base.errors import UserError
+
+EMBEDDED = "embedded"
+"""Stands for a path: take what ships with the project (see pipeline/embedded)."""
+
+HOLDOUT = "holdout"
+"""As `data.panel`: evaluate on problems held out of the training data."""
+
+
+class Section(BaseModel):
+    """Base of all sections: closed, immutable, no silent conversions."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
+
+
+class BudgetParams(Section):
+    """The wall clock of one job, restarts included."""
+
+    hours: float = Field(gt=0)
+    """Hard limit in hours; a `sandbox-timer` command that reports less wins."""
+    evaluation_share: float = Field(ge=0, lt=1)
+    """Share of the budget for `baseline` and `evaluate` together."""
+    reserve_minutes: float = Field(ge=0)
+    """Kept free at the end, in minutes, for saving, export, verify and report."""
+
+
+class BaseParams(Section):
+    """The frozen model."""
+
+    path: str = Field(min_length=1)
+    """Folder with config, tokenizer and safetensors; or `embedded`."""
+
+
+class DataParams(Section):
+    """The reasoning traces and the problems that measure the result."""
+
+    path: str = Field(min_length=1)
+    """A .jsonl, .json or .parquet file, a folder of them, or `embedded`."""
+    panel: str = Field(min_length=1)
+    """Evaluation problems: a file, `embedded`, or `holdout` (taken from the data)."""
+    embedded_rows: int = Field(ge=50)
+    """Rows that the embedded generator writes; ignored for a given `path`."""
+    embedded_seed: int = Field(ge=0)
+    """Seed of the embedded generator."""
+
+
+class FilterParams(Section):
+    """Which rows are worth learning from."""
+
+    english_only: bool
+    """Drop rows with non-Latin scripts or dense foreign function words."""
+    holdout_problems: int = Field(ge=0)
+    """Problems reserved for evaluation, chosen by hash of the problem text."""
+    holdout_seed: int = Field(ge=0)
+    """Changes which problems are reserved."""
+    max_unreadable_share: float = Field(ge=0, le=1)
+    """More unreadable rows than this share of a file stops the run."""
+    min_solution_characters: int = Field(ge=0)
+    """A shorter reply states an answer without reasoning and is dropped."""
+
+
+class DecontaminateParams(Section):
+    """What must not be learnt."""
+
+    protected: list[str]
+    """Files of protected problems, besides the panel, which always is one."""
+    ngram_words: int = Field(ge=3)
+    """Length in words of an overlap that counts as a copy (13 is the custom)."""
+    boilerplate_share: float = Field(gt=0, le=1)
+    """An n-gram in more than this share of training problems is no evidence."""
+
+
+class PlanParams(Section):
+    """Choices that may be left to the machine; null means: derive it."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    """`auto` takes every visible GPU, else the CPU."""
+    sequence_tokens: int | None = Field(default=None, ge=64)
+    """Length of a packed sequence in tokens; longer rows are dropped whole."""
+    micro_batch_sequences: int | None = Field(default=None, ge=1)
+    """Packed sequences in one forward pass on one device."""
+    gradient_checkpointing: bool | None = None
+    """Recompute activations in the backward pass."""
+    training_tokens_per_second: float | None = Field(default=None, gt=0)
+    """Measured rate of this machine; null uses the rate that the probe predicts."""
+
+
+class SelectParams(Section):
+    """Which of the clean rows are trained within the token budget."""
+
+    policy: Literal["shortest_correct", "first", "all"]
+    """Order of preference among the traces of one problem."""
+    max_traces_per_problem: int = Field(ge=1)
+    """Upper limit a problem; ignored by policy `all`."""
+    token_budget: int | None = Field(default=None, ge=1)
+    """Unique tokens to keep; null takes the plan's figure."""
+    seed: int = Field(ge=0)
+    """Order in which problems enter the budget."""
+
+
+class PromptParams(Section):
+    """How a problem is put to the model, in training and in evaluation alike."""
+
+    system: str | None
+    """System message; null sends none (a template may add its own)."""
+    instruction: str
+    """Text appended to the problem after a blank line; empty appends nothing."""
+    thinking: Literal["template", "on", "off"]
+    """Passed to the template as enable_thinking; `template` leaves its default."""
+
+
+class TrainParams(Section):
+    """The recipe; with base and data it decides the result (see docs/recipe.md)."""
+
+    method: Literal["lora"]
+    """PEFT method; rank-stabilised scaling is `rslora`."""
+    rank: int = Field(ge=1)
+    """Rank of each update; the contract allows 64."""
+    alpha: int = Field(ge=1)
+    """Scale numerator: updates are multiplied by alpha/rank (rsLoRA: alpha/√rank)."""
+    rslora: bool
+    """Use the rank-stabilised scale."""
+    dropout: float = Field(ge=0, lt=1)
+    """Dropout on the adapter's input."""
+    target_modules: list[str] | Literal["all-linear"]
+    """Names of adapted linear layers; `all-linear` is every one but the head."""
+    learning_rate: float = Field(gt=0)
+    """Peak of the schedule."""
+    warmup_share: float = Field(ge=0, lt=1)
+    """Share of the steps in which the rate rises linearly from zero."""
+    decay: Literal["linear", "cosine"]
+    """Shape of the fall to zero after the warm-up."""
+    steps: int | None = Field(default=None, ge=1)
+    """Optimizer steps; null derives them from the clock and `epochs`."""
+    epochs: float = Field(gt=0)
+    """Most passes over the selected data; ignored when `steps` is given."""
+    tokens_per_step: int = Field(ge=64)
+    """Packed tokens of one optimizer step over all devices, padding included."""
+    weight_decay: float = Field(ge=0)
+    """Decoupled weight decay on the adapter."""
+    clip_norm: float = Field(gt=0)
+    """Gradient norm above which a step is scaled down."""
+    beta1: float = Field(ge=0, lt=1)
+    """AdamW first-moment decay."""
+    beta2: float = Field(ge=0, lt=1)
+    """AdamW second-moment decay."""
+    precision: Literal["auto", "bfloat16", "float16", "float32"]
+    """Compute type; `auto` follows what the device does natively."""
+    base_quantization: Literal["auto", "none", "nf4"]
+    """Storage of the frozen base; `auto` quantises only when it would not fit."""
+    seed: int = Field(ge=0)
+    """Adapter initialisation, data order and dropout."""
+    checkpoint_every_steps: int | None = Field(default=None, ge=1)
+    """Save after so many steps; null saves by time alone."""
+    checkpoint_every_minutes: float = Field(gt=0, le=10)
+    """Save when so many minutes passed since the last save (at most 10)."""
+    keep_checkpoints: int = Field(ge=1)
+    """Newest complete checkpoints that stay on disk."""
+
+
+class EvaluationParams(Section):
+    """How base and adapter are sampled; both the same way."""
+
+    problems: int = Field(ge=1)
+    """Panel problems to ask; the plan may lower it to fit the clock."""
+    samples_per_problem: int = Field(ge=1)
+    """Replies a problem; best-of-k uses all of them."""
+    temperature: float = Field(ge=0)
+    """Sampling temperature; 0 is greedy."""
+    top_p: float = Field(gt=0, le=1)
+    """Nucleus mass."""
+    max_new_tokens: int = Field(ge=1)
+    """Tokens after which a reply counts as truncated."""
+    batch_sequences: int | None = Field(default=None, ge=1)
+    """Replies decoded at a time; null derives it from memory."""
+    seed: int = Field(ge=0)
+    """Seed of the sampling streams, one stream a reply."""
+
+
+class ExportParams(Section):
+    """The adapter that leaves the building."""
+
+    dtype: Literal["bfloat16", "float16", "float32"]
+    """Stored type of the adapter's tensors."""
+
+
+class VerifyParams(Section):
+    """Limits of the contract (docs/contract.md)."""
+
+    max_rank: int = Field(ge=1)
+    """Largest rank of any module."""
+    max_elements: int = Field(ge=1)
+    """Largest number of adapter elements."""
+    max_gib: float = Field(gt=0)
+    """Largest size of the adapter folder in GiB."""
+
+
+class ReportParams(Section):
+    """The page that a person reads."""
+
+    title: str
+    """Heading of results.md."""
+
+
+class Params(Section):
+    """The whole of params.yaml, in the order of the flow."""
+
+    budget: BudgetParams
+    base: BaseParams
+    data: DataParams
+    filter: FilterParams
+    decontaminate: DecontaminateParams
+    plan: PlanParams
+    select: SelectParams
+    prompt: PromptParams
+    train: TrainParams
+    evaluation: EvaluationParams
+    export: ExportParams
+    verify: VerifyParams
+    report: ReportParams
+
+
+def _faults(path: Path, error: ValidationError) -> str:
+    """All faults of one file in one line: key, value, what is wrong."""
+    parts = []
+    for fault in error.errors():
+        key = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            parts.append(f"unknown key `{key}`")
+        elif fault["type"] == "missing":
+            parts.append(f"missing key `{key}`")
+        else:
+            parts.append(f"`{key}` = {fault['input']!r}: {fault['msg'].lower()}")
+    return f"{path}: " + "; ".join(parts)
+
+
+def load_params(path: Path) -> Params:
+    """Read and check a params file.
+
+    Raises:
+        UserError: with every fault of the file in one message.
+    """
+    try:
+        with path.open(encoding="utf-8") as stream:
+            tree = YAML(typ="safe").load(stream)
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: file not found", "Run from the project's folder or pick one: `make use`."
+        ) from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        first = " ".join(str(error).split())
+        raise UserError(f"{path}: not valid YAML ({first})", "Correct that line.") from None
+    try:
+        return Params.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(
+            _faults(path, error),
+            "Correct these keys; pipeline/base/params.py describes every one.",
+        ) from None

@@ -1,0 +1,116 @@
+"""Packed sequences as batches; reads work/tokenize. No torch.
+
+The order of training is a pure function of (seed, step): resuming at any step,
+or with another number of ranks, continues the same global stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.base.artifacts import read_json
+from pipeline.base.errors import UserError
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Whole documents laid end to end; nothing is padded.
+
+    Attributes:
+        tokens: int64 [T].
+        positions: int64 [T], counting from 0 in every document.
+        targets: int64 [M], places whose token must be predicted (from place - 1).
+        lengths: tokens of each document, summing to T.
+    """
+
+    tokens: Ints
+    positions: Ints
+    targets: Ints
+    lengths: tuple[int, ...]
+
+
+class PackedData:
+    """Memory-mapped view of the tokenize stage's arrays."""
+
+    def __init__(self, folder: Path) -> None:
+        self.manifest: dict[str, Any] = read_json(folder / "manifest.json")
+        self.tokens = _load(folder / "tokens.npy")
+        self.trained = _load(folder / "trained.npy")
+        self.lengths: Ints = _load(folder / "document_lengths.npy").astype(np.int64)
+        per_sequence = _load(folder / "sequence_documents.npy").astype(np.int64)
+        self.first_document: Ints = np.concatenate(([0], np.cumsum(per_sequence)))
+        self.first_token: Ints = np.concatenate(([0], np.cumsum(self.lengths)))
+        if self.first_document[-1] != len(self.lengths) or self.first_token[-1] != len(self.tokens):
+            raise UserError(
+                f"{folder}: document lengths do not add up to the stored tokens",
+                "Run `dvc repro -f tokenize`.",
+            )
+
+    def __len__(self) -> int:
+        return len(self.first_document) - 1
+
+    def span(self, sequence: int) -> tuple[int, int]:
+        """First and one-past-last token of a packed sequence."""
+        first, last = self.first_document[sequence], self.first_document[sequence + 1]
+        return int(self.first_token[first]), int(self.first_token[last])
+
+    def trained_tokens(self, sequences: Ints) -> int:
+        """Tokens that carry loss in these sequences."""
+        return sum(int(self.trained[slice(*self.span(int(s)))].sum()) for s in sequences)
+
+    def tokens_in(self, sequences: Ints) -> int:
+        """All tokens of these sequences."""
+        spans = [self.span(int(s)) for s in sequences]
+        return sum(stop - start for start, stop in spans)
+
+    def batch(self, sequences: Ints) -> Batch:
+        """These sequences, laid end to end."""
+        spans = [self.span(int(s)) for s in sequences]
+        documents = [
+            self.lengths[self.first_document[s] : self.first_document[s + 1]] for s in sequences
+        ]
+        lengths = np.concatenate(documents)
+        tokens = np.concatenate([self.tokens[a:b] for a, b in spans]).astype(np.int64)
+        trained = np.concatenate([self.trained[a:b] for a, b in spans])
+        positions = np.concatenate([np.arange(n, dtype=np.int64) for n in lengths])
+        # The first token of a document has no predecessor of its own: it is never a target.
+        targets = np.flatnonzero(trained & (positions > 0)).astype(np.int64)
+        return Batch(tokens, positions, targets, tuple(int(n) for n in lengths))
+
+
+def _load(path: Path) -> npt.NDArray[Any]:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error})", "Run `dvc repro -f tokenize`.") from None
+
+
+def epoch_order(seed: int, epoch: int, sequences: int) -> Ints:
+    """Permutation of all sequences for one pass, int64 [sequences]."""
+    generator = np.random.Generator(np.random.Philox(key=[seed, epoch]))
+    return generator.permutation(sequences).astype(np.int64)
+
+
+def step_sequences(seed: int, step: int, sequences: int, per_step: int) -> Ints:
+    """Sequences of optimizer step `step`, int64 [per_step].
+
+    The stream of passes is continuous: a step may end one pass and begin the
+    next, so that every sequence occurs exactly once a pass.
+    """
+    places = np.arange(step * per_step, (step + 1) * per_step, dtype=np.int64)
+    epochs = places // sequences
+    orders = {int(e): epoch_order(seed, int(e), sequences) for e in np.unique(epochs)}
+    return np.array([orders[int(p // sequences)][p % sequences] for p in places], dtype=np.int64)
+
+
+def micro_batches(chosen: Ints, *, rank: int, ranks: int, micro_batch: int) -> list[Ints]:
+    """This rank's share of a step's sequences, in groups of `micro_batch`."""
+    mine = chosen[rank::ranks]
+    return [mine[i : i + micro_batch] for i in range(0, len(mine), micro_batch)]

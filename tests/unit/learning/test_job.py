@@ -1,0 +1,86 @@
+"""The run key: what changes the result changes it, what changes the speed does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.learning.job import describe, read_job, read_journal, write_journal
+from pipeline.learning.lock import hold, holder, is_held
+from pipeline.learning.schedule import Replan
+from tests.support.packed import make_job, training_plan, write_packed
+from tests.support.settings import make_params
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return write_packed(tmp_path / "data")
+
+
+def key(data: Path, fingerprint: str = "f", plan: dict[str, Any] | None = None, **train: Any) -> str:
+    params = make_params(**{f"train.{k}": v for k, v in train.items()}).train
+    prepared = {"path": "base", "fingerprint": fingerprint}
+    return describe(params, prepared, {"training": training_plan(**(plan or {}))}, data).run.name
+
+
+def test_the_recipe_base_and_data_are_in_the_key(data: Path, tmp_path: Path) -> None:
+    keys = {
+        key(data),
+        key(data, fingerprint="other"),
+        key(data, learning_rate=0.5),
+        key(data, seed=9),
+        key(data, steps=77),
+        key(data, plan={"sequences_per_step": 2}),
+        key(data, plan={"compute_dtype": "bfloat16"}),
+        key(write_packed(tmp_path / "other", sequences=5)),
+    }
+    assert len(keys) == 8
+
+
+def test_speed_settings_are_not_in_the_key(data: Path) -> None:
+    same = {
+        key(data),
+        key(data, plan={"micro_batch_sequences": 1, "accumulation": 4}),
+        key(data, plan={"ranks": 2}),
+        key(data, plan={"gradient_checkpointing": True}),
+        key(data, plan={"steps_by_clock": 5}),
+        key(data, keep_checkpoints=7, checkpoint_every_steps=3),
+    }
+    assert len(same) == 1
+
+
+def test_steps_come_from_params_else_from_epochs_and_clock(data: Path) -> None:
+    def first(steps: int | None, by_clock: int | None) -> tuple[int, int]:
+        params = make_params(**{"train.steps": steps, "train.epochs": 3}).train
+        plan = {"training": training_plan(steps_by_clock=by_clock)}
+        job = describe(params, {"path": "b", "fingerprint": "f"}, plan, data)
+        return job.first_total, job.most_steps
+
+    assert first(steps=17, by_clock=2) == (17, 17)
+    assert first(steps=None, by_clock=None) == (9, 9)
+    assert first(steps=None, by_clock=5) == (5, 9)
+    assert first(steps=None, by_clock=500) == (9, 9)
+
+
+def test_job_and_journal_come_back_from_disk(data: Path, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "base", data, make_params())
+    assert read_job(job.run) == job
+    assert read_journal(job) == [Replan(0, job.first_total, "plan")]
+    journal = [Replan(0, 9, "plan"), Replan(4, 6, "budget")]
+    write_journal(job, journal)
+    assert read_journal(job) == journal
+
+
+def test_the_lock_is_gone_with_its_holder_and_its_text_alone_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "trainer.lock"
+    path.write_text("999999\n")
+    assert not is_held(path)
+    stream = hold(path)
+    assert is_held(path)
+    assert holder(path) is not None
+    stream.close()
+    assert not is_held(path)
+    assert not is_held(tmp_path / "absent")

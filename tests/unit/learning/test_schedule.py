@@ -1,0 +1,117 @@
+"""The rate follows the journal: no jump, zero at the end, the same after a resume."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.base.errors import UserError
+from pipeline.learning.schedule import (
+    Replan,
+    from_json,
+    learning_rate,
+    progress,
+    rate_factor,
+    replanned_total,
+    to_json,
+    total_steps,
+)
+
+RECIPE = {"peak": 1.0, "warmup": 0.1, "decay": "linear"}
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> list[Replan]:
+    """A plan and up to four re-plans, each made before the end that was planned."""
+    journal = [Replan(0, draw(st.integers(5, 300)), "plan")]
+    for _ in range(draw(st.integers(0, 4))):
+        first = journal[-1].step + 1
+        if first >= journal[-1].total:
+            break
+        step = draw(st.integers(first, journal[-1].total - 1))
+        journal.append(Replan(step, step + draw(st.integers(1, 200)), "budget"))
+    return journal
+
+
+@given(journals())
+def test_progress_is_monotonic_and_ends_at_one(journal: list[Replan]) -> None:
+    values = [progress(step, journal) for step in range(total_steps(journal) + 1)]
+    assert values[0] == 0.0
+    assert values[-1] == pytest.approx(1.0)
+    assert all(a < b for a, b in zip(values, values[1:], strict=False))
+
+
+@given(journals())
+def test_a_replan_does_not_move_the_rate_where_it_happens(journal: list[Replan]) -> None:
+    for cut in range(1, len(journal)):
+        step = journal[cut].step
+        before = progress(step, journal[:cut])
+        assert progress(step, journal[: cut + 1]) == pytest.approx(before)
+
+
+@given(journals(), st.sampled_from(["linear", "cosine"]))
+def test_the_last_update_is_as_small_as_the_end_of_the_decay(
+    journal: list[Replan], decay: str
+) -> None:
+    last = total_steps(journal) - 1
+    rate = learning_rate(last, journal, peak=1.0, warmup=0.0, decay=decay)  # type: ignore[arg-type]
+    share_of_last_step = 1 - progress(last, journal)
+    assert 0 < rate <= share_of_last_step
+
+
+def test_rates_before_a_replan_are_the_same_with_and_without_it() -> None:
+    plan = [Replan(0, 100, "plan")]
+    cut = [*plan, Replan(40, 60, "budget")]
+    for step in range(40):
+        assert learning_rate(step, plan, **RECIPE) == learning_rate(step, cut, **RECIPE)
+
+
+def test_warmup_rises_to_the_peak_and_the_first_update_counts() -> None:
+    plan = [Replan(0, 100, "plan")]
+    rates = [learning_rate(step, plan, **RECIPE) for step in range(100)]
+    assert rates[0] > 0
+    assert rates[:10] == sorted(rates[:10])
+    assert max(rates) == pytest.approx(1.0, abs=0.06)
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def test_cosine_passes_half_the_peak_half_way() -> None:
+    assert rate_factor(0.55, 0.1, "cosine") == pytest.approx(0.5)
+    assert rate_factor(0.1, 0.1, "cosine") == pytest.approx(1.0)
+    assert math.isclose(rate_factor(1.0, 0.1, "cosine"), 0.0, abs_tol=1e-12)
+
+
+def test_journal_survives_json_and_an_empty_one_is_refused() -> None:
+    journal = [Replan(0, 9, "plan"), Replan(4, 6, "budget")]
+    assert from_json(to_json(journal)) == journal
+    with pytest.raises(UserError, match="empty"):
+        total_steps([])
+
+
+def test_a_slow_machine_gets_fewer_steps_that_fit_the_time() -> None:
+    total = replanned_total(
+        step=10, total=100, seconds_a_step=2.0, seconds_left=60.0, most_steps=100
+    )
+    assert 10 < total < 100
+    assert (total - 10) * 2.0 <= 60.0
+
+
+def test_a_plan_that_fits_stays_and_fixed_steps_never_grow() -> None:
+    same = replanned_total(step=3, total=50, seconds_a_step=1.0, seconds_left=900.0, most_steps=50)
+    assert same == 50
+
+
+def test_time_left_over_is_used_when_the_recipe_allows_more() -> None:
+    more = replanned_total(
+        step=10, total=100, seconds_a_step=1.0, seconds_left=1000.0, most_steps=400
+    )
+    assert more == 400
+
+
+def test_no_time_at_all_still_makes_one_step() -> None:
+    assert (
+        replanned_total(step=7, total=9, seconds_a_step=5.0, seconds_left=-3.0, most_steps=9) == 8
+    )
