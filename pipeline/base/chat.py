@@ -122,7 +122,7 @@ class Chat:
 
     def _encode(self, text: str) -> list[int]:
         # The template prints its own special tokens; adding more would double them.
-        return list(self.tokenizer.encode(text, add_special_tokens=True).ids)
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def _messages(self, problem: str) -> list[dict[str, str]]:
         messages = [{"role": "user", "content": self.user_text(problem)}]

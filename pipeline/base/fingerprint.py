@@ -61,7 +61,18 @@ def read_config(base: Path) -> dict[str, Any]:
 
 
 def weight_files(base: Path) -> list[Path]:
-    """The safetensors files of a base, sorted; pickle-capable weights are refused."""
+    """The safetensors files of a base, sorted; pickle-capable weights are refused.
+
+    With an index, exactly the files that it names: some releases carry the same
+    weights a second time in one consolidated file.
+    """
+    index = base / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(read_json(index)["weight_map"].values()))
+        missing = [name for name in names if not (base / name).is_file()]
+        if missing:
+            raise UserError(f"{base}: {missing[0]} is missing", "Copy the base again.")
+        return [base / name for name in names]
     found = sorted(base.glob("*.safetensors"))
     if not found:
         others = sorted(p.name for p in base.glob("*.bin")) or "nothing"
@@ -141,9 +152,10 @@ class HashCache:
 def _read_or_empty(path: Path) -> dict[str, Any]:
     # A torn cache only costs the hashing again.
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (FileNotFoundError, json.JSONDecodeError):
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
         return {}
+    return known if isinstance(known, dict) else {}
 
 
 def fingerprint(base: Path, cache: HashCache) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The training process and its supervisor: loop, schedule, checkpoints, resume."""

@@ -5,8 +5,8 @@
 
 A stage's code is `pipeline/<stage>.py`, the modules that it imports, directly or
 not, and the modules that it starts as `python -m ...`, which stand in the code as
-string literals ("pipeline.learning.worker"). Package files (`__init__.py`) hold
-no code and are left out.
+string literals ("pipeline.learning.worker"). A package file (`__init__.py`) counts
+when it holds more than its docstring.
 """
 
 from __future__ import annotations
@@ -81,10 +81,25 @@ def started(path: Path) -> set[str]:
     return {text for text in literals if isinstance(text, str) and file_of(text)}
 
 
+def holds_code(path: Path) -> bool:
+    """Whether a file is more than a docstring."""
+    return any(
+        not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for node in parsed(path).body
+    )
+
+
+def package_files(path: Path) -> set[Path]:
+    """The `__init__.py` files with code that run when a file is imported."""
+    folders = [folder for folder in path.parents if folder.is_relative_to(ROOT / "pipeline")]
+    inits = (folder / "__init__.py" for folder in folders)
+    return {init for init in inits if init.is_file() and holds_code(init)}
+
+
 def neighbours(path: Path) -> set[Path]:
     """Files of the pipeline that one needs directly."""
     found = (file_of(name) for name in imported(path) | started(path))
-    return {file for file in found if file is not None}
+    return {file for file in found if file is not None} | package_files(path)
 
 
 def closure(path: Path) -> set[Path]:
@@ -123,7 +138,11 @@ def rewrite() -> None:
     tree = yaml.load(DVC_YAML.read_text(encoding="utf-8"))
     for name, stage in tree["stages"].items():
         data = [dep for dep in stage.get("deps", []) if not is_code(dep)]
-        stage["deps"] = CommentedSeq([*code_deps(name), *data])
+        deps = CommentedSeq([*code_deps(name), *data])
+        if "deps" in stage:
+            stage["deps"] = deps
+        else:  # before params and outs, which keep the blank line that ends the stage
+            stage.insert(sum(key in stage for key in ("desc", "cmd", "always_changed")), "deps", deps)
     with DVC_YAML.open("w", encoding="utf-8") as stream:
         yaml.dump(tree, stream)
 

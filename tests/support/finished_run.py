@@ -74,8 +74,8 @@ PLAN = {
         {"part": "loss chunk", "gib": 0.5, "formula": "1,024 × 49,152 × 12 B"},
         {"part": "full logits", "gib": 9.0, "formula": "for information", "counted": False},
     ],
-    "time": {"tokens_per_second": 500.0, "source": "probe", "predicted_seconds": 328.0, "training_seconds": 1500.0,
-             "tokens": 163840},
+    "time": {"tokens_per_second": 500.0, "source": "probe", "predicted_seconds": 328.0,
+             "training_seconds": 1500.0, "tokens": 163840},
     "why": ["One CPU: no GPU was found.", "The base fits, so nothing is quantised."],
 }  # fmt: skip
 
