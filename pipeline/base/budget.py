@@ -126,13 +126,17 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 def parse_duration(text: str) -> float | None:
     """Seconds in `text`: `19:58:03`, `71883`, `19h 58m 3s`, `{"remaining_seconds": 9}`.
 
-    Returns None when no duration can be read.
+    In a text with several, e.g. elapsed and remaining, the one that is named so
+    counts. Returns None when no duration can be read.
     """
+    named = re.search(r"(?:remain\w*|left)[\s\"':=]*(?=\d)", text, re.IGNORECASE)
+    if named:
+        text = text[named.end() :]
     clock = re.search(r"\b(\d+):(\d{2}):(\d{2})\b", text)
     if clock:
         hours, minutes, seconds = (int(part) for part in clock.groups())
         return hours * 3600.0 + minutes * 60 + seconds
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*(d|h|m|s)[a-z]*\b", text.lower())
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*(d|h|m|s)[a-z]*", text.lower())
     if parts:
         return sum(float(value) * _UNITS[unit] for value, unit in parts)
     number = re.search(r"\d+(?:\.\d+)?", text)

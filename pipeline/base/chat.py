@@ -26,6 +26,8 @@ from tokenizers import Tokenizer
 from pipeline.base.errors import UserError
 from pipeline.base.params import PromptParams
 
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+
 SENTINEL = "\u2063reply\u2063"
 """Stands for a reply when the text around it in a template is looked for."""
 
@@ -80,6 +82,7 @@ class Chat:
         self._config = _load_config(base)
         self._template = _environment().from_string(_load_template(base, self._config))
         self._special = _special_tokens(self._config)
+        self._block_is_open = self.prompt_text("1").rstrip().endswith(THINK_OPEN)
         self.end_text = self._find_end()
         self.end_id = self._token_id(self.end_text)
         pad = self._special.get("pad_token")
@@ -98,14 +101,18 @@ class Chat:
         """What the model must write, without the end token.
 
         With `thinking: off` the template has already closed an empty thinking
-        block, so the reasoning becomes part of the visible reply.
+        block, so the reasoning becomes part of the visible reply. A template
+        whose prompt ends inside an open block leaves the opening tag out here;
+        the block is then closed at once by a trace without thinking.
         """
         thinking, solution = thinking.strip(), solution.strip()
+        if self._block_is_open:
+            return f"{thinking}\n{THINK_CLOSE}\n\n{solution}"
         if not thinking:
             return solution
         if self.prompt.thinking == "off":
             return f"{thinking}\n\n{solution}"
-        return f"<think>\n{thinking}\n</think>\n\n{solution}"
+        return f"{THINK_OPEN}\n{thinking}\n{THINK_CLOSE}\n\n{solution}"
 
     def prompt_ids(self, problem: str) -> list[int]:
         """Token ids of `prompt_text`: what decoding starts from."""
