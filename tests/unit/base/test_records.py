@@ -1,0 +1,123 @@
+"""Rows keep their shape from stage to stage; equal problems get equal ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.base.errors import UserError
+from pipeline.base.records import (
+    EXCERPT_CHARACTERS,
+    Dropped,
+    Problem,
+    Sample,
+    Trace,
+    excerpt,
+    from_json,
+    normalise_problem,
+    problem_id,
+    read_rows,
+    to_json,
+    write_rows,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+PROBLEM = Problem("1f", "2 + 2 = ?", "4", "a.jsonl", "a.jsonl:1")
+
+
+@given(st.builds(Trace, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, st.integers()))
+def test_any_trace_comes_back(row: Trace) -> None:
+    assert from_json(Trace, to_json(row), "here") == row
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        PROBLEM,
+        Trace("1f", "p", "4", "", "s", "f", "f:1", 12),
+        Dropped("f:1", "f", "no-box", "", "the start"),
+        Sample("1f", 0, "p", "r", 3, False, "4", "4", True, "match-exact"),
+    ],
+)
+def test_rows_go_through_a_file(tmp_path: Path, row: Any) -> None:
+    assert write_rows(tmp_path / "rows.jsonl", [row, row]) == 2
+    assert list(read_rows(type(row), tmp_path / "rows.jsonl")) == [row, row]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"gold": None}, "`gold` = None is not str"),
+        ({"gold": 4}, "`gold` = 4 is not str"),
+        ({"extra": "x"}, "unknown field `extra`"),
+    ],
+)
+def test_a_row_of_another_shape_is_refused(change: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=f"rows.jsonl:7: {told}"):
+        from_json(Problem, to_json(PROBLEM) | change, "rows.jsonl:7")
+
+
+def test_a_missing_field_and_a_row_that_is_no_object_are_refused() -> None:
+    value = to_json(PROBLEM)
+    del value["gold"]
+    with pytest.raises(UserError, match="missing field `gold`"):
+        from_json(Problem, value, "x")
+    with pytest.raises(UserError, match="must be an object"):
+        from_json(Problem, [value], "x")
+
+
+def test_true_is_no_number_and_one_is_not_true() -> None:
+    sample = to_json(Sample("1f", 0, "p", "r", 3, False, "4", "4", True, "match-exact"))
+    with pytest.raises(UserError, match="`tokens` = True"):
+        from_json(Sample, sample | {"tokens": True}, "x")
+    with pytest.raises(UserError, match="`correct` = 1"):
+        from_json(Sample, sample | {"correct": 1}, "x")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What is  2 + 2?", "what is 2 + 2"),
+        ("Find $x$\nif $x+1=2$.", "find x if x+1=2"),
+        ("Find\u00a0\uff58", "find x"),
+        (r"\left( 1,\, 2 \right)", "( 1, 2 )"),
+        ("cafe\u0301", "café"),
+    ],
+)
+def test_the_same_problem_written_in_two_ways(one: str, other: str) -> None:
+    assert problem_id(one) == problem_id(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What is 2 + 2?", "What is 2 + 3?"),
+        ("What is 2 + 2?", "What is 2 - 2?"),
+        ("Find x < 3", "Find x > 3"),
+        ("12 apples", "1 2 apples"),
+    ],
+)
+def test_problems_that_differ_in_a_number_or_a_sign_stay_apart(one: str, other: str) -> None:
+    assert problem_id(one) != problem_id(other)
+
+
+@given(TEXT)
+def test_normalising_twice_changes_nothing_more(text: str) -> None:
+    once = normalise_problem(text)
+    assert normalise_problem(once) == once
+
+
+def test_an_id_is_16_hexadecimal_digits() -> None:
+    assert len(problem_id("x")) == 16
+    int(problem_id("x"), 16)
+
+
+def test_an_excerpt_is_one_short_line() -> None:
+    assert excerpt("a\n  b") == "a b"
+    long = excerpt("word " * 100)
+    assert len(long) == EXCERPT_CHARACTERS
+    assert long.endswith("…")
