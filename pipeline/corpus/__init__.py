@@ -1,0 +1,1 @@
+"""What the model will read: sources, rules, overlap, selection, packing."""

@@ -1,0 +1,141 @@
+"""Strings as rows carry them: cleaned once, or refused with a reason.
+
+Read by every module of the corpus room; writes nothing. Line ends become LF and a
+byte order mark is dropped. A form feed before a letter is the `\\f` of a `\\frac` that
+was escaped once too little, and becomes it again (so do `\\a`, `\\b` and `\\v`). U+0000,
+other control characters, half a surrogate pair and numbers that are not finite make
+a row unusable: text is damaged there, or cannot be encoded, or is no strict JSON.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+Value = Any
+"""A value of a parsed row; its type is checked where it is used."""
+
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_LOST_BACKSLASH = re.compile(r"[\x07\x08\x0b\x0c](?=[a-z])")
+_ESCAPES = {"\x07": "\\a", "\x08": "\\b", "\x0b": "\\v", "\x0c": "\\f"}
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_THINKING_PARTS = frozenset({"reasoning", "thinking"})
+
+
+class RowFault(Exception):
+    """Why one row goes no further; never leaves the corpus room.
+
+    Args:
+        reason: a code of docs/data.md.
+        detail: the value or figure that decided it.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+def printable(text: str) -> str:
+    """The same text with everything that strict UTF-8 JSON refuses spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
+
+
+def clean_text(text: str) -> str:
+    """One string of a row, with LF line ends and no byte order mark.
+
+    Raises:
+        RowFault: nul-character, control-character or lone-surrogate.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if _FORBIDDEN.search(text) is None and _SURROGATE.search(text) is None:
+        return text.replace("\ufeff", "")
+    text = _LOST_BACKSLASH.sub(lambda found: _ESCAPES[found.group()], text)
+    found = _FORBIDDEN.search(text)
+    if found is not None:
+        code = "nul-character" if found.group() == "\x00" else "control-character"
+        raise RowFault(code, f"U+{ord(found.group()):04X} at character {found.start()}")
+    found = _SURROGATE.search(text)
+    if found is not None:
+        raise RowFault("lone-surrogate", f"U+{ord(found.group()):04X}")
+    return text.replace("\ufeff", "")
+
+
+def clean_value(value: Value) -> Value:
+    """A parsed value with every string in it cleaned and nulls left out of objects.
+
+    Raises:
+        RowFault: of `clean_text`, or not-finite for NaN and infinities.
+    """
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        kept = {clean_text(str(key)): clean_value(one) for key, one in value.items()}
+        return {key: one for key, one in kept.items() if one is not None}
+    if isinstance(value, (list, tuple)):
+        return [clean_value(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RowFault("not-finite", repr(value))
+    return value
+
+
+def number_text(value: float | Decimal) -> str:
+    """A number as an answer is written: `27.0` → `27`, `0.5` → `0.5`."""
+    if isinstance(value, int):
+        return str(value)
+    if value == value.to_integral_value() if isinstance(value, Decimal) else value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def as_text(value: Value, field: str) -> str:
+    """Text of a field that holds a string, a number, or a list of text parts.
+
+    Raises:
+        RowFault: wrong-type, naming the field and what it holds.
+    """
+    text, thinking = as_parts(value, field)
+    if thinking:
+        raise RowFault("wrong-type", f"`{field}` holds reasoning parts where text is expected")
+    return text
+
+
+def as_parts(value: Value, field: str) -> tuple[str, str]:
+    """(text, reasoning) of a message's content: a string, a number, or a list of parts."""
+    if isinstance(value, str):
+        return value, ""
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, list)):
+        raise RowFault("wrong-type", f"`{field}` is {type(value).__name__}")
+    if not isinstance(value, list):
+        return number_text(value), ""
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in value:
+        kind, text = _part(part, field)
+        (thoughts if kind in _THINKING_PARTS else texts).append(text)
+    return "\n".join(texts), "\n".join(thoughts)
+
+
+def _part(part: Value, field: str) -> tuple[str, str]:
+    """(type, text) of one content part."""
+    if isinstance(part, str):
+        return "text", part
+    if not isinstance(part, dict):
+        raise RowFault("wrong-type", f"`{field}` holds a part of type {type(part).__name__}")
+    kind = part.get("type", "text")
+    if kind not in _TEXT_PARTS | _THINKING_PARTS:
+        raise RowFault("not-text", f"`{field}` holds a part of type {excerpt_of(kind)}")
+    for name in ("text", "value", "content", str(kind)):
+        if isinstance(part.get(name), str):
+            return str(kind), part[name]
+    raise RowFault("wrong-type", f"`{field}` holds a {kind} part without text")
+
+
+def excerpt_of(value: Value) -> str:
+    """At most 40 characters of any value, for a detail."""
+    text = str(value)
+    return text if len(text) <= 40 else text[:39] + "…"

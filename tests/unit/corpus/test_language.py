@@ -1,0 +1,70 @@
+"""English stays however many symbols it has; other languages go."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pipeline.corpus.language import foreign
+
+SYMBOLS = [
+    "\\[\\sum_{k=1}^{n} \\frac{1}{k^2} \\le 2, \\quad \\forall n \\in \\mathbb{N}\\]",
+    "Let $\\alpha, \\beta, \\gamma$ be angles, α + β + γ = π, ℵ₀ < 𝔠. Find ∠ABC if ∂f/∂x ≥ 0.",
+    "de = el + la; que := un * los; les = des - un  # variable names of a program in English",
+    "In triangle $АВС$ (drawn with Cyrillic letters) the point М lies on АВ. Find СМ.",
+    "Señora Pérez and Herr Müller meet in Los Angeles and drive from La Jolla to El Paso.",
+    "A die is rolled. What is the chance that it shows a six, or that the die is lost?",
+    "The word for the middle is 中 in one script; how many strokes does the sign have, then?",
+    "By a theorem of Чебышёв there is a prime between $n$ and $2n$ for every $n$ greater than 1.",
+    "12 + 34 = 46, 46 * 2 = 92, 92 - 7 = 85",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", SYMBOLS)
+def test_english_and_symbols_stay(text: str) -> None:
+    assert foreign(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("First we add the numbers. 然后我们得到答案是四。 So it is 4.", "CJK"),
+        ("Найдите сумму всех чисел от одного до ста.", "non-Latin"),
+        ("أوجد مجموع الأعداد من واحد إلى مئة", "non-Latin"),
+        ("Tìm số các số tự nhiên của tập hợp và cho biết là bao nhiêu trong một dãy", "Vietnamese"),
+        (
+            "Se sabe que la suma de los números es 12 y que el producto de las cifras es 35 "
+            "para cada una de ellas.",
+            "Spanish",
+        ),
+        (
+            "Wir suchen die Zahl, und das Ergebnis der Rechnung ist nicht so schwer zu finden, "
+            "denn sie ist eine Primzahl.",
+            "German",
+        ),
+        (
+            "On cherche le nombre des points qui sont dans le plan et sur une droite avec nous",
+            "French",
+        ),
+    ],
+)
+def test_other_languages_are_named(text: str, said: str) -> None:
+    found = foreign(text)
+    assert found is not None
+    assert said in found
+
+
+def test_hostile_text_costs_little_time() -> None:
+    started = time.perf_counter()
+    for piece in ("\\[", "\\(", "$$ ", "```", "\\begin{a}", "[asy]", "a\n", "中 "):
+        foreign(piece * 20_000)
+    assert time.perf_counter() - started < 5
+
+
+def test_one_switched_paragraph_in_a_long_english_text_is_found() -> None:
+    english = "We add the two numbers and then we look at what is left of the sum. " * 40
+    switched = "Se tiene que la suma de los números es igual para cada una de las cifras."
+    assert foreign(f"{english}\n{english}") is None
+    assert foreign(f"{english}\n{switched}\n{english}") is not None
