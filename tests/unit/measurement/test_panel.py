@@ -1,0 +1,49 @@
+"""Which problems are asked, and how long it may take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.base.records import Problem
+from pipeline.measurement.panel import choose_problems, summary_line, time_share
+from tests.support.settings import make_params
+
+PROBLEMS = [Problem(f"{number:02d}", "q", "1", "panel", f"p:{number}") for number in range(30)]
+
+
+def test_a_smaller_choice_is_part_of_a_larger_one() -> None:
+    few, many = choose_problems(PROBLEMS, 5, seed=0), choose_problems(PROBLEMS, 12, seed=0)
+    assert len(few) == 5
+    assert {row.id for row in few} < {row.id for row in many}
+    assert [row.id for row in many] == sorted(row.id for row in many)
+    assert few != choose_problems(PROBLEMS, 5, seed=1)
+    assert few != PROBLEMS[:5]
+
+
+def test_choice_ignores_file_order_and_repeats() -> None:
+    assert choose_problems(PROBLEMS[::-1] + PROBLEMS, 5, 0) == choose_problems(PROBLEMS, 5, 0)
+    assert len(choose_problems(PROBLEMS, 99, 0)) == 30
+
+
+@pytest.mark.parametrize(
+    ("share", "reserve", "seconds"), [(0.5, 1.0, 900.0), (0.9, 45.0, 900.0), (0.0, 0.0, 0.0)]
+)
+def test_time_share(tmp_path: Path, share: float, reserve: float, seconds: float) -> None:
+    params = make_params(
+        **{
+            "budget.hours": 1.0,
+            "budget.evaluation_share": share,
+            "budget.reserve_minutes": reserve,
+        }
+    )
+    assert time_share(params, tmp_path)() == pytest.approx(seconds, abs=5)
+
+
+def test_summary_says_when_time_ended_it() -> None:
+    scores = {
+        "label": "adapter", "problems": 3, "requested_problems": 9, "pass_at_1": 0.5, "k": 2,
+        "best_of_k": 0.6667, "pass_at_1_interval": [0.1, 0.9], "ended_by": "time",
+    }  # fmt: skip
+    assert "on 3 problems (9 were asked" in summary_line(scores)
