@@ -1,0 +1,1 @@
+"""What a person reads: results.md, the adapter's card, charts."""
