@@ -1,0 +1,110 @@
+"""Stage train: the supervisor of the training process, itself without torch.
+
+Reads work/tokenize, work/plan/plan.json and work/prepare/base.json; writes
+work/train once, at the end. What a run needs to go on lies in runs/<key>/, which
+no tool deletes. Every checkpoint is published to adapter/ and run_summary.json
+as soon as it is whole. Run it with `dvc repro train`, or alone with
+`python -m pipeline.train`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from pipeline.base.artifacts import read_json
+from pipeline.base.budget import Budget, open_budget
+from pipeline.base.params import Params
+from pipeline.base.stage import run_stage
+from pipeline.learning.checkpoint import discard_old, step_of
+from pipeline.learning.job import Job, describe, read_journal
+from pipeline.learning.record import method_name, write_results
+from pipeline.learning.schedule import total_steps
+from pipeline.learning.supervisor import Supervisor, is_finished, record_attempt
+from pipeline.release.adapter import export_folder
+from pipeline.release.publish import publish, published_summary
+
+ROOT = Path()
+PREPARED = Path("work/prepare/base.json")
+PLAN = Path("work/plan/plan.json")
+DATA = Path("work/tokenize")
+OUT = Path("work/train")
+
+
+def device_names(machine: dict[str, Any], ranks: int, device: str) -> list[str]:
+    """What a person calls the devices that train."""
+    if device == "cpu":
+        return [str(machine["cpu"]["model"])]
+    return [str(gpu["name"]) for gpu in machine["gpus"][:ranks]]
+
+
+def stop_time(params: Params, budget: Budget) -> float:
+    """Epoch seconds at which training must end: what comes after it keeps its share."""
+    evaluation = params.budget.evaluation_share * params.budget.hours * 3600 / 2
+    return budget.deadline - params.budget.reserve_minutes * 60 - evaluation
+
+
+class Publisher:
+    """Hands each new checkpoint out, and lets old ones go."""
+
+    def __init__(
+        self, job: Job, params: Params, budget: Budget, devices: list[str], attempt: int
+    ) -> None:
+        self.job, self.params, self.budget = job, params, budget
+        self.devices, self.attempt = devices, attempt
+
+    def __call__(self, folder: Path) -> None:
+        """Publish a complete checkpoint as a partial adapter."""
+        exported = self.job.run / "publishing"
+        shutil.rmtree(exported, ignore_errors=True)
+        export_folder(folder / "adapter", exported, self.params.export.dtype)
+        done = publish(ROOT, exported, self._summary(folder), "partial")
+        shutil.rmtree(exported)
+        step = step_of(folder)
+        total = total_steps(read_journal(self.job))
+        kept = "published" if done else "saved; the finished adapter in place stays"
+        print(f"train: checkpoint at step {step}/{total} {kept}", flush=True)
+        spoken_of = published_summary(ROOT)
+        spare = {Path(spoken_of["checkpoint_path"]).name} if spoken_of else set()
+        discard_old(self.job.run, self.params.train.keep_checkpoints, spare)
+
+    def _summary(self, folder: Path) -> dict[str, Any]:
+        return {
+            "method_name": method_name(self.job),
+            "devices": self.devices,
+            "total_elapsed_seconds": round(self.budget.used(), 1),
+            "checkpoint_path": str(folder),
+            "run_key": self.job.run.name,
+            "step": step_of(folder),
+            "steps_planned": total_steps(read_journal(self.job)),
+            "base_fingerprint": self.job.base_fingerprint,
+            "attempts": self.attempt,
+        }
+
+
+def main(params: Params) -> None:
+    """Train, or go on, to the last planned step; then write work/train."""
+    plan = read_json(PLAN)
+    job = describe(params.train, read_json(PREPARED), plan, DATA)
+    job.run.mkdir(parents=True, exist_ok=True)
+    job.write()
+    training = job.training
+    devices = device_names(plan["machine"], training["ranks"], training["device"])
+    budget = open_budget(ROOT, params.budget.hours)
+    attempt = record_attempt(job, devices)
+    if not is_finished(job):
+        started = time.time()
+        publisher = Publisher(job, params, budget, devices, attempt)
+        Supervisor(job, publisher, budget.beat).run(stop_time(params, budget))
+        print(f"train: attempt {attempt} took {time.time() - started:.0f} s", flush=True)
+    record = write_results(job, devices, attempt, OUT)
+    print(
+        f"train: {record['steps']} steps ({record['ended_by']}), loss {record['final_loss']:.4f}, "
+        f"{record['tokens_per_second']:,.0f} tokens/s"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_stage("train", main))

@@ -1,0 +1,249 @@
+"""Kills, signals and clocks: what a trainer leaves behind and how it goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.base.artifacts import sha256_file
+from pipeline.base.errors import EXIT_INTERRUPTED, Interrupted, UserError
+from pipeline.learning.checkpoint import all_checkpoints, as_rows, is_complete, newest_complete
+from pipeline.learning.job import LOCK_FILE, Job, read_journal
+from pipeline.learning.lock import hold
+from pipeline.learning.record import write_results
+from pipeline.learning.supervisor import Supervisor, command, is_finished, record_attempt
+from tests.support.packed import make_job, write_packed
+from tests.support.settings import make_params
+from tests.support.tiny import write_tiny_base
+
+ROOT = Path(__file__).resolve().parents[2]
+LATER = 3600.0
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_base(tmp_path_factory.mktemp("faults") / "base", "qwen3")
+
+
+@pytest.fixture
+def new_job(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Job]]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    data = write_packed(tmp_path / "data")
+
+    def make(settings: dict[str, Any] | None = None, **plan: Any) -> Job:
+        defaults = {"train.steps": STEPS, "train.checkpoint_every_steps": 3, "train.dropout": 0.1}
+        return make_job(base, data, make_params(**{**defaults, **(settings or {})}), **plan)
+
+    yield make
+
+
+def train(job: Job, stop_at: float | None = None) -> list[Path]:
+    seen: list[Path] = []
+    Supervisor(job, seen.append, lambda: None).run(stop_at or time.time() + LATER)
+    return seen
+
+
+def start_worker(job: Job) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command(job, time.time() + LATER))
+
+
+def wait_for_step(job: Job, step: int, child: subprocess.Popen[bytes]) -> None:
+    """Until the worker has made `step` steps; checks in short intervals."""
+    for _ in range(3000):
+        rows = as_rows(job.steps_file)
+        if rows and rows[-1]["step"] >= step:
+            return
+        assert child.poll() is None, "the worker ended too early"
+        time.sleep(0.01)
+    raise AssertionError(f"step {step} was not reached")
+
+
+def adapter_hash(job: Job) -> str:
+    folder = newest_complete(job.run, print)
+    assert folder is not None
+    return sha256_file(folder / "adapter" / "adapter_model.safetensors")
+
+
+@pytest.fixture
+def unbroken(new_job: Callable[..., Job]) -> tuple[str, list[dict[str, Any]]]:
+    """Hash and figures of a run that nothing disturbed; its folder is then set aside."""
+    job = new_job()
+    train(job)
+    result = adapter_hash(job), as_rows(job.steps_file)
+    job.run.rename("undisturbed")
+    return result
+
+
+def comparable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in r.items() if "seconds" not in k} for r in rows]
+
+
+def test_killed_anywhere_the_run_ends_with_the_same_bytes(
+    new_job: Callable[..., Job],
+    unbroken: tuple[str, list[dict[str, Any]]],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    job = new_job()
+    for step in (1, 7, 20):
+        child = start_worker(job)
+        wait_for_step(job, step, child)
+        child.kill()
+        child.wait()
+    train(job)
+    assert "resumed from" in capfd.readouterr().out
+    assert adapter_hash(job) == unbroken[0]
+    assert comparable(as_rows(job.steps_file)) == comparable(unbroken[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_the_last_completed_step(
+    new_job: Callable[..., Job], unbroken: tuple[str, list[dict[str, Any]]], number: signal.Signals
+) -> None:
+    job = new_job({"train.checkpoint_every_steps": None})
+    child = start_worker(job)
+    wait_for_step(job, 5, child)
+    child.send_signal(number)
+    assert child.wait(timeout=60) == EXIT_INTERRUPTED
+    saved = newest_complete(job.run, print)
+    assert saved is not None
+    assert int(saved.name[-6:]) == as_rows(job.steps_file)[-1]["step"] >= 5
+    train(job)
+    assert adapter_hash(job) == unbroken[0]
+
+
+def test_the_supervisor_passes_a_signal_on_and_says_so(new_job: Callable[..., Job]) -> None:
+    job = new_job()
+    asked: list[int] = []
+
+    def beat() -> None:
+        if not asked and len(as_rows(job.steps_file)) >= 4:
+            asked.append(1)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted, match="run again"):
+        Supervisor(job, lambda _: None, beat).run(time.time() + LATER)
+    assert any(is_complete(folder) for folder in all_checkpoints(job.run))
+    assert not is_finished(job)
+
+
+def test_a_worker_whose_supervisor_is_gone_saves_and_ends(new_job: Callable[..., Job]) -> None:
+    job = new_job({"train.steps": 100_000, "train.checkpoint_every_steps": None})
+    script = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen({command(job, time.time() + LATER)!r})\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    wait_for_step(job, 3, parent)  # type: ignore[arg-type]
+    parent.kill()
+    parent.wait()
+    for _ in range(600):
+        if not Path(f"/proc/{worker}").exists():
+            break
+        time.sleep(0.1)
+    assert not Path(f"/proc/{worker}").exists()
+    assert newest_complete(job.run, print) is not None
+
+
+def test_a_second_trainer_is_refused_while_the_first_lives(new_job: Callable[..., Job]) -> None:
+    job = new_job()
+    with hold(LOCK_FILE):
+        with pytest.raises(UserError, match=f"already running \\(pid {os.getpid()}\\)"):
+            train(job)
+        done = subprocess.run(command(job, time.time() + LATER), capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "already running" in done.stderr
+    assert not all_checkpoints(job.run)
+
+
+def test_a_clock_that_runs_out_cuts_the_run_with_the_rate_at_its_end(
+    new_job: Callable[..., Job],
+) -> None:
+    job = new_job({"train.steps": 200_000, "train.checkpoint_every_steps": 50})
+    stop_at = time.time() + 12
+    train(job, stop_at)
+    rows, journal = as_rows(job.steps_file), read_journal(job)
+    peak = max(row["learning_rate"] for row in rows)
+    assert journal[-1].why == "budget"
+    assert journal[-1].total == rows[-1]["step"] < 200_000
+    assert rows[-1]["learning_rate"] < 0.05 * peak
+    assert time.time() < stop_at + 2
+    record = write_results(job, ["cpu"], 1, Path("work/train"))
+    assert record["ended_by"] == "budget"
+
+
+def test_a_clock_that_has_run_out_still_leaves_an_adapter_that_learnt(
+    new_job: Callable[..., Job],
+) -> None:
+    job = new_job()
+    train(job, time.time() - 5)
+    assert [row["step"] for row in as_rows(job.steps_file)] == [1]
+    assert as_rows(job.steps_file)[0]["learning_rate"] > 0
+    assert is_finished(job)
+
+
+def test_a_replan_is_replayed_exactly_after_a_kill(new_job: Callable[..., Job]) -> None:
+    job = new_job()
+    entries = '{"step": 0, "total": 40, "why": "plan"}\n{"step": 5, "total": 12, "why": "budget"}\n'
+    job.journal_file.write_text(entries)
+    train(job)
+    once, rows = adapter_hash(job), as_rows(job.steps_file)
+    job.run.rename("once")
+    job = new_job()
+    job.journal_file.write_text(entries)
+    child = start_worker(job)
+    wait_for_step(job, 7, child)
+    child.kill()
+    child.wait()
+    train(job)
+    assert adapter_hash(job) == once
+    assert comparable(as_rows(job.steps_file)) == comparable(rows)
+    assert len(rows) == 12
+
+
+def test_non_finite_numbers_stop_the_run_with_no_new_checkpoint(
+    new_job: Callable[..., Job],
+) -> None:
+    job = new_job({"train.learning_rate": 1e30, "train.clip_norm": 1e30})
+    with pytest.raises(UserError, match=r"train\.learning_rate"):
+        train(job)
+    last = as_rows(job.steps_file)[-1]["step"]
+    assert all(int(f.name[-6:]) <= last for f in all_checkpoints(job.run))
+    assert not is_finished(job)
+
+
+def test_missing_data_stops_at_once_with_one_line(new_job: Callable[..., Job]) -> None:
+    job = new_job()
+    (job.data / "tokens.npy").unlink()
+    done = subprocess.run(command(job, time.time() + LATER), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "tokens.npy" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_attempts_are_numbered_and_a_change_is_said(
+    new_job: Callable[..., Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = new_job()
+    assert record_attempt(job, ["cpu"]) == 1
+    assert record_attempt(job, ["cpu"]) == 2
+    assert capsys.readouterr().out == ""
+    job.training["micro_batch_sequences"] = 1
+    assert record_attempt(job, ["cpu"]) == 3
+    assert "training changed since attempt 2" in capsys.readouterr().out

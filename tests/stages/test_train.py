@@ -1,0 +1,93 @@
+"""The train stage on the tiny base: what it leaves, what it publishes, what it keeps."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import train
+from pipeline.base.artifacts import read_json, sha256_file, write_json
+from pipeline.base.budget import Budget
+from pipeline.learning.checkpoint import all_checkpoints
+from pipeline.train import device_names, stop_time
+from tests.support.packed import training_plan, write_packed
+from tests.support.settings import make_params
+from tests.support.tiny import write_tiny_base
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS: dict[str, Any] = {
+    "train.steps": 6,
+    "train.checkpoint_every_steps": 2,
+    "train.keep_checkpoints": 1,
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    base = write_tiny_base(tmp_path / "base")
+    write_json(train.PREPARED, {"path": str(base), "fingerprint": "f" * 64})
+    machine = {"cpu": {"model": "a processor"}, "gpus": []}
+    write_json(train.PLAN, {"machine": machine, "training": training_plan()})
+    write_packed(train.DATA)
+    return tmp_path
+
+
+def test_a_run_leaves_its_record_and_a_published_pair(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train.main(make_params(**SETTINGS))
+    record = read_json(train.OUT / "train.json")
+    assert record["steps"] == record["steps_planned"] == 6
+    assert record["ended_by"] == "steps"
+    assert record["devices"] == ["a processor"]
+    assert record["passes"] == pytest.approx(2.0)
+    with (train.OUT / "steps.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4, 5, 6]
+    summary = read_json(project / "run_summary.json")
+    assert summary["status"] == "partial"
+    assert summary["method_name"] == "lora"
+    assert Path(summary["checkpoint_path"]).is_dir()
+    for name, expected in summary["adapter"]["files"].items():
+        assert sha256_file(project / "adapter" / name) == expected
+    assert "checkpoint at step 6/6 published" in capsys.readouterr().out
+
+
+def test_retention_leaves_the_newest_only(project: Path) -> None:
+    train.main(make_params(**SETTINGS))
+    (run,) = [p.parent for p in Path("runs").glob("*/job.json")]
+    assert [f.name for f in all_checkpoints(run)] == ["checkpoint-000006"]
+
+
+def test_a_finished_run_is_assembled_again_without_training(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train.main(make_params(**SETTINGS))
+    first = sha256_file(train.OUT / "adapter" / "adapter_model.safetensors")
+    (train.OUT / "train.json").unlink()
+    capsys.readouterr()
+    train.main(make_params(**SETTINGS))
+    assert "starts from the base" not in capsys.readouterr().out
+    assert sha256_file(train.OUT / "adapter" / "adapter_model.safetensors") == first
+    assert json.loads((train.OUT / "train.json").read_text())["attempts"] == 2
+
+
+def test_devices_are_named_as_found() -> None:
+    machine = {"cpu": {"model": "c"}, "gpus": [{"name": "a"}, {"name": "b"}, {"name": "z"}]}
+    assert device_names(machine, 2, "cuda") == ["a", "b"]
+    assert device_names(machine, 1, "cpu") == ["c"]
+
+
+def test_training_ends_before_evaluation_and_reserve() -> None:
+    params = make_params(
+        **{"budget.hours": 2.0, "budget.evaluation_share": 0.2, "budget.reserve_minutes": 10.0}
+    )
+    budget = Budget(Path("clock"), 7200, 0, 1000, 1000 + 7200, lambda: 1000.0)
+    assert stop_time(params, budget) == 1000 + 7200 - 600 - 720
