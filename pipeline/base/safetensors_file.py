@@ -60,7 +60,7 @@ def _tensor(name: str, entry: Any, data_bytes: int) -> TensorInfo:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise DamagedFile(f"tensor {name!r} has fields {sorted(entry) if isinstance(entry, dict) else entry!r}")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if dtype not in BYTES_PER_ELEMENT:
+    if not isinstance(dtype, str) or dtype not in BYTES_PER_ELEMENT:
         raise DamagedFile(f"tensor {name!r} has dtype {dtype!r}")
     for label, numbers in (("shape", shape), ("data_offsets", offsets)):
         if not isinstance(numbers, list) or any(type(n) is not int or n < 0 for n in numbers):
@@ -87,7 +87,7 @@ def read_header(path: Path) -> Header:
         raw = stream.read(length)
     try:
         tree = json.loads(raw.decode("utf-8"), object_pairs_hook=_refuse_duplicates)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedFile(f"header is not JSON ({error})") from None
     if not isinstance(tree, dict):
         raise DamagedFile("header is not an object")

@@ -142,7 +142,9 @@ def rewrite() -> None:
         if "deps" in stage:
             stage["deps"] = deps
         else:  # before params and outs, which keep the blank line that ends the stage
-            stage.insert(sum(key in stage for key in ("desc", "cmd", "always_changed")), "deps", deps)
+            stage.insert(
+                sum(key in stage for key in ("desc", "cmd", "always_changed")), "deps", deps
+            )
     with DVC_YAML.open("w", encoding="utf-8") as stream:
         yaml.dump(tree, stream)
 

@@ -90,9 +90,9 @@ def _uses_of_function(function: ast.AST) -> set[Use]:
             elif len(chain) > 1 and chain[0] in aliases:
                 uses.add((aliases[chain[0]], chain[1]))
             inner.add(id(step))
-        elif isinstance(node, ast.Name) and node.id in aliases and id(node) not in inner:
-            if isinstance(node.ctx, ast.Load):
-                uses.add((aliases[node.id], None))
+        elif isinstance(node, ast.Name) and node.id in aliases:
+            handed_on = isinstance(node.ctx, ast.Load) and id(node) not in inner
+            uses |= {(aliases[node.id], None)} if handed_on else set()
     return uses
 
 

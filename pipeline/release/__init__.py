@@ -1,0 +1,1 @@
+"""What leaves the building: the exported adapter, its contract, its publication."""
