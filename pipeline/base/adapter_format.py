@@ -36,7 +36,13 @@ def lora_scale(alpha: int, rank: int, rslora: bool) -> float:
 
 
 def lora_config(
-    *, base_path: str, rank: int, alpha: int, dropout: float, rslora: bool, target_modules: list[str]
+    *,
+    base_path: str,
+    rank: int,
+    alpha: int,
+    dropout: float,
+    rslora: bool,
+    target_modules: list[str],
 ) -> dict[str, Any]:
     """adapter_config.json of a plain LoRA adapter, in keys that PEFT 0.9.0 knows."""
     return {

@@ -81,9 +81,7 @@ def start_session(root: Path, hours: float, now: Now = time.time) -> Budget:
         if not record["finished"]:
             used = record["used_before"] + max(0.0, record["heartbeat"] - record["session_started"])
     started = now()
-    budget = Budget(
-        path, hours * 3600, used, started, _deadline(started, hours * 3600 - used), now
-    )
+    budget = Budget(path, hours * 3600, used, started, _deadline(started, hours * 3600 - used), now)
     budget.beat(force=True)
     return budget
 
@@ -98,9 +96,7 @@ def open_budget(root: Path, hours: float, now: Now = time.time) -> Budget:
         return start_session(root, hours, now)
     left = hours * 3600 - record["used_before"]
     started = record["session_started"]
-    return Budget(
-        path, hours * 3600, record["used_before"], started, _deadline(started, left), now
-    )
+    return Budget(path, hours * 3600, record["used_before"], started, _deadline(started, left), now)
 
 
 def finish_session(root: Path) -> float:

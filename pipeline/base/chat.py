@@ -185,7 +185,9 @@ class Chat:
 def _load_tokenizer(base: Path) -> Tokenizer:
     path = base / "tokenizer.json"
     if not path.is_file():
-        raise UserError(f"{path}: file not found", "Point `base.path` to a folder with tokenizer.json.")
+        raise UserError(
+            f"{path}: file not found", "Point `base.path` to a folder with tokenizer.json."
+        )
     tokenizer = Tokenizer.from_file(str(path))
     # tokenizer.json may carry a length limit or padding of whoever saved it last.
     tokenizer.no_truncation()

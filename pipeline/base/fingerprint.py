@@ -26,6 +26,10 @@ SMALL_FILES = (
 """What, besides `*.safetensors`, decides how the base behaves."""
 
 
+SUPPORTED_MODELS = ("llama", "mistral", "qwen2", "qwen3")
+"""Families that can be trained: plain attention, without sinks and soft caps."""
+
+
 @dataclass(frozen=True)
 class ModelShape:
     """What planning, packing and the contract need to know of a base."""

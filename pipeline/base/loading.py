@@ -62,7 +62,7 @@ def load_base(
             "Use a causal language model that this version knows.",
         ) from None
     if quantization == "none":
-        model = model.to(torch.device(device))
+        torch.nn.Module.to(model, torch.device(device))
     model.requires_grad_(False)
     model.config.use_cache = False
     return model.eval()

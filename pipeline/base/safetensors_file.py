@@ -58,7 +58,9 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _tensor(name: str, entry: Any, data_bytes: int) -> TensorInfo:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise DamagedFile(f"tensor {name!r} has fields {sorted(entry) if isinstance(entry, dict) else entry!r}")
+        raise DamagedFile(
+            f"tensor {name!r} has fields {sorted(entry) if isinstance(entry, dict) else entry!r}"
+        )
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in BYTES_PER_ELEMENT:
         raise DamagedFile(f"tensor {name!r} has dtype {dtype!r}")
@@ -66,7 +68,9 @@ def _tensor(name: str, entry: Any, data_bytes: int) -> TensorInfo:
         if not isinstance(numbers, list) or any(type(n) is not int or n < 0 for n in numbers):
             raise DamagedFile(f"tensor {name!r} has {label} {numbers!r}")
     if len(offsets) != 2 or not offsets[0] <= offsets[1] <= data_bytes:
-        raise DamagedFile(f"tensor {name!r} has data_offsets {offsets!r} in {data_bytes} bytes of data")
+        raise DamagedFile(
+            f"tensor {name!r} has data_offsets {offsets!r} in {data_bytes} bytes of data"
+        )
     info = TensorInfo(dtype, tuple(shape), offsets[0], offsets[1])
     if info.elements * BYTES_PER_ELEMENT[dtype] != info.end - info.begin:
         raise DamagedFile(f"tensor {name!r}: {dtype}{shape} does not fill bytes {offsets!r}")

@@ -70,7 +70,9 @@ def snapshot(root: Path, name: str) -> Snapshot:
 
 
 def _refuse_changes(before: Snapshot, after: Snapshot) -> None:
-    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    changed = sorted(
+        key for key in before.keys() | after.keys() if before.get(key) != after.get(key)
+    )
     if changed:
         raise UserError(
             f"changed while the stage ran: {', '.join(changed)}",
@@ -104,6 +106,9 @@ def run_stage(name: str, work: Work, root: Path | None = None) -> int:
         return EXIT_BAD_INPUT
     except Interrupted as error:
         print(f"{name}: {error}", file=sys.stderr, flush=True)
+        return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted; run again", file=sys.stderr, flush=True)
         return EXIT_INTERRUPTED
     except Exception as error:  # the one broad catch: a bug must still end in one clear line
         return _report_bug(name, error)

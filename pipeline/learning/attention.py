@@ -17,9 +17,6 @@ from transformers import AttentionInterface
 
 DOCUMENTS = "tracebox_documents"
 
-SUPPORTED_MODELS = ("llama", "mistral", "qwen2", "qwen3")
-"""Families whose attention is plain scaled-dot-product: no sinks, no soft cap."""
-
 
 def _native_grouping(query: torch.Tensor) -> bool:
     """Whether the fast kernels of this device read grouped keys as they are."""

@@ -89,7 +89,9 @@ def _load(path: Path) -> npt.NDArray[Any]:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read ({error})", "Run `dvc repro -f tokenize`.") from None
+        raise UserError(
+            f"{path}: cannot be read ({error})", "Run `dvc repro -f tokenize`."
+        ) from None
 
 
 def epoch_order(seed: int, epoch: int, sequences: int) -> Ints:

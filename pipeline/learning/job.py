@@ -19,7 +19,9 @@ from pipeline.learning.schedule import Replan, from_json, to_json
 RUNS = Path("runs")
 LOCK_FILE = RUNS / "trainer.lock"
 
-NOT_THE_RECIPE = frozenset({"checkpoint_every_steps", "checkpoint_every_minutes", "keep_checkpoints"})
+NOT_THE_RECIPE = frozenset(
+    {"checkpoint_every_steps", "checkpoint_every_minutes", "keep_checkpoints"}
+)
 """Train params that do not change the result."""
 
 
@@ -71,18 +73,26 @@ class Job:
 def read_job(run: Path) -> Job:
     """The job that a supervisor wrote."""
     tree = read_json(run / "job.json")
-    paths = {key: Path(tree.pop(key)) for key in ("run", "base", "data")}
-    return Job(**paths, **tree)
+    tree.update({key: Path(tree[key]) for key in ("run", "base", "data")})
+    return Job(**tree)
 
 
 def recipe_of(params: TrainParams, training: dict[str, Any]) -> dict[str, Any]:
     """Everything besides base and data that decides the result."""
     recipe = {k: v for k, v in params.model_dump().items() if k not in NOT_THE_RECIPE}
-    decided = ("sequence_tokens", "sequences_per_step", "compute_dtype", "base_dtype", "quantization")
+    decided = (
+        "sequence_tokens",
+        "sequences_per_step",
+        "compute_dtype",
+        "base_dtype",
+        "quantization",
+    )
     return {**recipe, **{f"plan.{key}": training[key] for key in decided}}
 
 
-def describe(params: TrainParams, prepared: dict[str, Any], plan: dict[str, Any], data: Path) -> Job:
+def describe(
+    params: TrainParams, prepared: dict[str, Any], plan: dict[str, Any], data: Path
+) -> Job:
     """The job of these inputs.
 
     Args:
@@ -93,9 +103,9 @@ def describe(params: TrainParams, prepared: dict[str, Any], plan: dict[str, Any]
     manifest = read_json(data / "manifest.json")
     manifest_sha256 = sha256_file(data / "manifest.json")
     training = plan["training"]
-    key = canonical_hash(
-        [prepared["fingerprint"], manifest_sha256, recipe_of(params, training)]
-    )[:16]
+    key = canonical_hash([prepared["fingerprint"], manifest_sha256, recipe_of(params, training)])[
+        :16
+    ]
     per_pass = manifest["sequences"] / training["sequences_per_step"]
     by_epochs = max(1, round(params.epochs * per_pass))
     by_clock = training["steps_by_clock"]

@@ -13,9 +13,6 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 
-CHUNK = 2048
-"""Places whose logits exist at the same time: 1.2 GiB of fp32 at 151,936 entries."""
-
 
 def _chunk_loss(
     head: nn.Module, hidden: torch.Tensor, labels: torch.Tensor
@@ -26,7 +23,7 @@ def _chunk_loss(
 
 
 def token_loss(
-    head: nn.Module, hidden: torch.Tensor, labels: torch.Tensor
+    head: nn.Module, hidden: torch.Tensor, labels: torch.Tensor, chunk: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Sum of −log p(label) and number of places where the label is most likely.
 
@@ -34,13 +31,15 @@ def token_loss(
         head: output projection, hidden → vocabulary.
         hidden: [M, hidden], states from which the labels are predicted.
         labels: int64 [M].
+        chunk: places whose logits exist at the same time; 2,048 places of 151,936
+            entries are 1.2 GiB of fp32.
 
     Returns:
         fp32 scalar with gradient, int64 scalar without.
     """
     total = hidden.new_zeros((), dtype=torch.float32)
     correct = labels.new_zeros(())
-    for states, wanted in zip(hidden.split(CHUNK), labels.split(CHUNK), strict=True):
+    for states, wanted in zip(hidden.split(chunk), labels.split(chunk), strict=True):
         if torch.is_grad_enabled():
             loss, hits = cast(
                 tuple[torch.Tensor, torch.Tensor],
@@ -54,10 +53,16 @@ def token_loss(
 
 
 class DocumentLoss(nn.Module):
-    """A causal language model as a function from packed documents to summed loss."""
+    """A causal language model as a function from packed documents to summed loss.
 
-    def __init__(self, model: Any) -> None:
+    Args:
+        model: the PEFT model.
+        chunk: see `token_loss`; the plan chooses it by memory.
+    """
+
+    def __init__(self, model: Any, chunk: int) -> None:
         super().__init__()
+        self.chunk = chunk
         causal = model.get_base_model()
         self.model = model
         self.decoder: nn.Module = getattr(causal, causal.base_model_prefix)
@@ -78,4 +83,4 @@ class DocumentLoss(nn.Module):
             document_lengths=lengths,
         )
         hidden = output.last_hidden_state[0].index_select(0, targets - 1)
-        return token_loss(self.head, hidden, tokens.index_select(0, targets))
+        return token_loss(self.head, hidden, tokens.index_select(0, targets), self.chunk)

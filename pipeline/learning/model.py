@@ -12,9 +12,10 @@ from safetensors.torch import load_file, save_file
 from pipeline.base.adapter_format import CONFIG_FILE, WEIGHTS_FILE, lora_config
 from pipeline.base.artifacts import write_json
 from pipeline.base.errors import UserError
+from pipeline.base.fingerprint import SUPPORTED_MODELS
 from pipeline.base.loading import linear_modules, load_base
 from pipeline.base.params import TrainParams
-from pipeline.learning.attention import DOCUMENTS, SUPPORTED_MODELS, register
+from pipeline.learning.attention import DOCUMENTS, register
 
 ADAPTER = "default"
 
@@ -67,9 +68,7 @@ def build(base: Path, params: TrainParams, training: dict[str, Any], device: str
         task_type="CAUSAL_LM",
     )
     if training["gradient_checkpointing"]:
-        model.gradient_checkpointing_enable(
-            gradient_checkpointing_kwargs={"use_reentrant": False}
-        )
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     torch.manual_seed(params.seed)
     peft_model = get_peft_model(model, config)
     for parameter in peft_model.parameters():
@@ -116,7 +115,9 @@ def read_adapter(folder: Path, model: Any) -> None:
     parameters = adapter_parameters(model)
     if tensors.keys() != parameters.keys():
         odd = sorted(tensors.keys() ^ parameters.keys())[0]
-        raise UserError(f"{folder}: tensor {odd} does not belong to this run", "Delete that checkpoint.")
+        raise UserError(
+            f"{folder}: tensor {odd} does not belong to this run", "Delete that checkpoint."
+        )
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pipeline.base.artifacts import canonical_hash, dump_json, sha256_file
+from pipeline.base.artifacts import canonical_hash, dump_json, is_complete, sha256_file
 from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Interrupted, UserError
-from pipeline.learning.checkpoint import all_checkpoints, as_rows, is_complete
+from pipeline.learning.checkpoint import all_checkpoints, as_rows
 from pipeline.learning.job import LOCK_FILE, Job, read_journal
 from pipeline.learning.lock import holder, is_held
 from pipeline.learning.schedule import total_steps

@@ -68,7 +68,7 @@ class Worker:
         self.at = self._resume()
         self.stepper = Stepper(
             job,
-            DocumentLoss(model),
+            DocumentLoss(model, job.training["loss_chunk_positions"]),
             self.data,
             parameters,
             optimizer,

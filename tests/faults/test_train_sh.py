@@ -28,7 +28,7 @@ def stop(number, frame):
     time.sleep(0.5)
     Path("runs/saved").write_text("x")
     sys.exit(130)
-signal.signal(signal.SIGINT, stop)
+signal.signal(signal.SIGTERM, stop)
 print("stub: started", os.environ["HF_HUB_OFFLINE"], flush=True)
 assert float(os.environ["TRACEBOX_DEADLINE_UNIX"]) > time.time()
 time.sleep(float(Path("seconds").read_text()))

@@ -7,15 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.base.artifacts import sha256_file
+from pipeline.base.artifacts import is_complete, sha256_file
 from pipeline.base.errors import EXIT_INTERRUPTED, Interrupted, UserError
-from pipeline.learning.checkpoint import all_checkpoints, as_rows, is_complete, newest_complete
+from pipeline.learning.checkpoint import all_checkpoints, as_rows, newest_complete
 from pipeline.learning.job import LOCK_FILE, Job, read_journal
 from pipeline.learning.lock import hold
 from pipeline.learning.record import write_results
@@ -35,9 +35,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def new_job(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Job]]:
+def new_job(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -47,7 +45,7 @@ def new_job(
         defaults = {"train.steps": STEPS, "train.checkpoint_every_steps": 3, "train.dropout": 0.1}
         return make_job(base, data, make_params(**{**defaults, **(settings or {})}), **plan)
 
-    yield make
+    return make
 
 
 def train(job: Job, stop_at: float | None = None) -> list[Path]:

@@ -54,6 +54,7 @@ def training_plan(**changes: Any) -> dict[str, Any]:
         "sequence_tokens": SEQUENCE_TOKENS,
         "sequences_per_step": 4,
         "gradient_checkpointing": False,
+        "loss_chunk_positions": 64,
         "compute_dtype": "float32",
         "base_dtype": "float32",
         "quantization": "none",

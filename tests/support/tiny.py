@@ -79,9 +79,7 @@ def write_tiny_base(folder: Path, model_type: str = "llama", seed: int = 0) -> P
             vocab_size=vocabulary, head_dim=16, tie_word_embeddings=False, **SIZES
         )
     else:
-        config = transformers.LlamaConfig(
-            vocab_size=vocabulary, tie_word_embeddings=True, **SIZES
-        )
+        config = transformers.LlamaConfig(vocab_size=vocabulary, tie_word_embeddings=True, **SIZES)
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config)
     for parameter in model.parameters():

@@ -20,7 +20,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_packed(tmp_path / "data")
 
 
-def key(data: Path, fingerprint: str = "f", plan: dict[str, Any] | None = None, **train: Any) -> str:
+def key(
+    data: Path, fingerprint: str = "f", plan: dict[str, Any] | None = None, **train: Any
+) -> str:
     params = make_params(**{f"train.{k}": v for k, v in train.items()}).train
     prepared = {"path": "base", "fingerprint": fingerprint}
     return describe(params, prepared, {"training": training_plan(**(plan or {}))}, data).run.name

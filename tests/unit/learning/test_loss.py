@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pipeline.learning import loss as module
 from pipeline.learning.loss import token_loss
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 7, 64])
-def test_equals_cross_entropy_on_full_logits(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+def test_equals_cross_entropy_on_full_logits(chunk: int) -> None:
     generator = torch.Generator().manual_seed(chunk)
     head = torch.nn.Linear(16, 50, bias=False)
     hidden = torch.randn(21, 16, generator=generator)
@@ -20,7 +18,7 @@ def test_equals_cross_entropy_on_full_logits(chunk: int, monkeypatch: pytest.Mon
 
     expected = torch.nn.functional.cross_entropy(head(plain), labels, reduction="sum")
     expected.backward()
-    summed, hits = token_loss(head, chunked, labels)
+    summed, hits = token_loss(head, chunked, labels, chunk)
     summed.backward()
 
     torch.testing.assert_close(summed, expected)
@@ -32,6 +30,6 @@ def test_without_gradients_the_value_is_the_same() -> None:
     head = torch.nn.Linear(8, 9)
     hidden, labels = torch.randn(4, 8), torch.tensor([1, 2, 3, 4])
     with torch.no_grad():
-        quiet, _ = token_loss(head, hidden, labels)
-    loud, _ = token_loss(head, hidden, labels)
+        quiet, _ = token_loss(head, hidden, labels, 3)
+    loud, _ = token_loss(head, hidden, labels, 3)
     torch.testing.assert_close(quiet, loud.detach())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -41,7 +42,7 @@ def test_progress_is_monotonic_and_ends_at_one(journal: list[Replan]) -> None:
     values = [progress(step, journal) for step in range(total_steps(journal) + 1)]
     assert values[0] == 0.0
     assert values[-1] == pytest.approx(1.0)
-    assert all(a < b for a, b in zip(values, values[1:], strict=False))
+    assert all(a < b for a, b in itertools.pairwise(values))
 
 
 @given(journals())

@@ -46,9 +46,7 @@ if state.is_main_process:
 
 
 @pytest.fixture
-def job_for(
-    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Job]:
+def job_for(tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
     monkeypatch.chdir(tmp_path)
     data = write_packed(tmp_path / "data")
 
@@ -66,7 +64,7 @@ def make_stepper(
     device = torch.device("cpu")
     return Stepper(
         job,
-        DocumentLoss(model),
+        DocumentLoss(model, job.training["loss_chunk_positions"]),
         PackedData(job.data),
         parameters,
         make_optimizer(parameters, job, device),
@@ -96,9 +94,10 @@ def test_two_ranks_make_the_same_update_as_one(job_for: Callable[..., Job], tmp_
     script = tmp_path / "ranks.py"
     script.write_text(RANK_SCRIPT)
     root = Path(__file__).resolve().parents[3]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    launcher.append("--nproc-per-node=2")
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        + [str(script), str(job.run.resolve())],
+        [*launcher, str(script), str(job.run.resolve())],
         capture_output=True,
         text=True,
         env={"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
@@ -123,7 +122,9 @@ def test_loss_is_the_mean_over_trained_tokens_not_over_micro_batches(
 
     stepper.loss.forward = spy  # type: ignore[method-assign]
     result = stepper.run(0, 0.01)
-    assert len({count for _, count in parts}) > 1, "micro-batches must differ for this to prove much"
+    assert len({count for _, count in parts}) > 1, (
+        "micro-batches must differ for this to prove much"
+    )
     weighted = sum(s for s, _ in parts) / sum(n for _, n in parts)
     assert result.loss == pytest.approx(weighted)
 

@@ -58,6 +58,8 @@ def test_a_partial_adapter_never_replaces_a_finished_one(tmp_path: Path, run_key
     summary = published_summary(tmp_path)
     assert summary is not None
     assert (summary["step"], summary["status"]) == (9, "complete")
+    assert publish(tmp_path, write_source(tmp_path, 10), summary_of(10, run_key), "complete")
+    assert step_in_place(tmp_path) == 10
 
 
 def test_a_finished_adapter_for_another_base_gives_way_at_once(tmp_path: Path) -> None:

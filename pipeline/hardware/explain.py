@@ -1,0 +1,87 @@
+"""Why a fit was chosen, in sentences for plan.json."""
+
+from __future__ import annotations
+
+from pipeline.hardware.fit import LOSS_CHUNKS, Fit, Fitter
+from pipeline.hardware.memory import Setting
+
+
+def explain(fitter: Fitter, fit: Fit, options: list[str], found: list[Setting]) -> list[str]:
+    """One sentence a decision.
+
+    Args:
+        options: the ways to store the base that were open.
+        found: the best setting of each option that fits.
+    """
+    sentences = [
+        _storage(fitter, fit.setting, options, found),
+        _length(fitter, fit.setting),
+        _recomputation(fitter, fit.setting),
+    ]
+    if fit.setting.loss_chunk_positions != LOSS_CHUNKS[0]:
+        sentences.append(
+            f"Loss: {fit.setting.loss_chunk_positions:,} positions at a time, since the logits of "
+            f"{LOSS_CHUNKS[0]:,} would not fit."
+        )
+    return [*sentences, _batch(fit, fitter.params.train.tokens_per_step)]
+
+
+def _storage(fitter: Fitter, s: Setting, options: list[str], found: list[Setting]) -> str:
+    stored = "nf4" if s.quantization == "nf4" else s.compute_dtype
+    if fitter.params.train.base_quantization != "auto":
+        return f"Storage of the base: {stored}, as train.base_quantization says."
+    if s.quantization == "none":
+        length = " at this length" if len(options) > 1 and len(found) > 1 else ""
+        return f"Storage of the base: {stored}, since it fits without quantisation{length}."
+    unquantised = next((one for one in found if one.quantization == "none"), None)
+    if unquantised is not None:
+        reason = f"it leaves room for only {unquantised.sequence_tokens:,} tokens a sequence"
+    else:
+        least = min(fitter.need(one) for one in fitter.at("none", fitter.lengths[-1]))
+        reason = f"it needs {least:.1f} GiB even with sequences of {fitter.lengths[-1]:,} tokens"
+    return f"Storage of the base: nf4; in {s.compute_dtype} {reason}."
+
+
+def _length(fitter: Fitter, s: Setting) -> str:
+    if fitter.params.plan.sequence_tokens is not None:
+        return f"Sequences: {s.sequence_tokens:,} tokens, as plan.sequence_tokens says."
+    if s.sequence_tokens == fitter.lengths[0]:
+        return (
+            f"Sequences: {s.sequence_tokens:,} tokens, the longest choice within the base's "
+            f"{fitter.shape.max_positions:,} positions and train.tokens_per_step."
+        )
+    longer = fitter.lengths[fitter.lengths.index(s.sequence_tokens) - 1]
+    need = min(fitter.need(one) for one in fitter.at(s.quantization, longer))
+    return (
+        f"Sequences: {s.sequence_tokens:,} tokens, the longest choice that fits: {longer:,} need "
+        f"{need:.2f} GiB of {fitter.devices.capacity_gib:.2f}. Longer traces are dropped whole."
+    )
+
+
+def _recomputation(fitter: Fitter, s: Setting) -> str:
+    if fitter.params.plan.gradient_checkpointing is not None:
+        state = "on" if s.gradient_checkpointing else "off"
+        return f"Recomputation: {state}, as plan.gradient_checkpointing says."
+    if not s.gradient_checkpointing:
+        return "Recomputation: off; all activations fit, which saves a forward pass."
+    settings = fitter.at(s.quantization, s.sequence_tokens)
+    kept = min(fitter.need(one) for one in settings if not one.gradient_checkpointing)
+    return (
+        f"Recomputation: on; keeping all activations would need {kept:.1f} GiB of "
+        f"{fitter.devices.capacity_gib:.1f}."
+    )
+
+
+def _batch(fit: Fit, wanted: int) -> str:
+    s = fit.setting
+    text = (
+        f"Batch: {fit.sequences_per_step} sequences a step = {s.ranks} "
+        f"{'rank' if s.ranks == 1 else 'ranks'} × {s.micro_batch_sequences} at a time × "
+        f"{fit.accumulation} forward {'pass' if fit.accumulation == 1 else 'passes'}"
+    )
+    if fit.tokens_per_step == wanted:
+        return f"{text}."
+    return (
+        f"{text}; that is {fit.tokens_per_step:,} tokens where train.tokens_per_step says "
+        f"{wanted:,}, since sequences are whole and every rank takes as many."
+    )

@@ -1,0 +1,215 @@
+"""The largest and fastest way to train that fits the memory.
+
+Order of what is given up: unquantised storage last but one, sequence length
+last; before them, in this order, larger micro-batches, large loss chunks and
+kept activations, none of which changes what is learnt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pipeline.base.errors import UserError
+from pipeline.base.fingerprint import ModelShape
+from pipeline.base.params import Params
+from pipeline.hardware.choices import Devices
+from pipeline.hardware.memory import Setting, needed_gib, training_parts
+
+LENGTHS = (
+    16384, 12288, 8192, 6144, 5120, 4096, 3584, 3072, 2560, 2048, 1536, 1024, 768, 512, 256,
+)  # fmt: skip
+"""Sequence lengths that `plan.sequence_tokens: null` chooses among."""
+
+LOSS_CHUNKS = (2048, 1024, 512, 256)
+
+MOST_TOKENS = {"cuda": 16384, "cpu": 1024}
+"""Tokens of one forward pass beyond which it gets no faster (on a CPU slower: 575
+tokens/s at 1,024 and 513 at 2,048), while a signal has to wait for its end."""
+
+LONG_ENOUGH = 4096
+"""An unquantised base is kept only if sequences may be at least so long (or as
+long as wanted): dropping most traces would cost more than nf4's rounding."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A setting that fits and how many sequences make one step."""
+
+    setting: Setting
+    sequences_per_step: int
+
+    @property
+    def accumulation(self) -> int:
+        """Forward passes of each rank in one step."""
+        return self.sequences_per_step // (self.setting.ranks * self.setting.micro_batch_sequences)
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Packed tokens of one step over all ranks."""
+        return self.sequences_per_step * self.setting.sequence_tokens
+
+
+def sequences_per_step(tokens_per_step: int, sequence_tokens: int, ranks: int) -> int:
+    """Sequences of one step: at least one, rounded up to a multiple of the ranks."""
+    wanted = max(1, tokens_per_step // sequence_tokens)
+    return -(-wanted // ranks) * ranks
+
+
+def candidate_lengths(params: Params, shape: ModelShape) -> list[int]:
+    """Lengths to try, longest first.
+
+    Raises:
+        UserError: the asked length is more than the model's positions.
+    """
+    asked, most = params.plan.sequence_tokens, shape.max_positions
+    if asked is not None:
+        if most and asked > most:
+            raise UserError(
+                f"plan.sequence_tokens: {asked} is more than the base's {most} positions",
+                f"Set it to at most {most}, or to null.",
+            )
+        return [asked]
+    limit = min(params.train.tokens_per_step, most or LENGTHS[0])
+    return [length for length in LENGTHS if length <= limit] or [limit]
+
+
+class Fitter:
+    """Searches settings of one model on one kind of device."""
+
+    def __init__(self, shape: ModelShape, params: Params, devices: Devices, dtype: str) -> None:
+        self.shape, self.params, self.devices = shape, params, devices
+        self.lengths = candidate_lengths(params, shape)
+        self.first = Setting(
+            device=devices.device,
+            ranks=devices.ranks,
+            compute_dtype=dtype,
+            quantization="none",
+            sequence_tokens=self.lengths[0],
+            micro_batch_sequences=params.plan.micro_batch_sequences or 1,
+            gradient_checkpointing=False,
+            loss_chunk_positions=LOSS_CHUNKS[0],
+            rank=params.train.rank,
+            targets=params.train.target_modules,
+            grouped_attention=devices.native_bf16 and devices.device == "cuda",
+        )
+
+    def need(self, setting: Setting) -> float:
+        """GiB of one rank."""
+        return needed_gib(training_parts(self.shape, setting))
+
+    def fits(self, setting: Setting) -> bool:
+        """Whether one rank can hold it."""
+        return self.need(setting) <= self.devices.capacity_gib
+
+    def at(self, quantization: str, length: int) -> list[Setting]:
+        """Settings with this storage and length, fastest first."""
+        asked = self.params.plan.gradient_checkpointing
+        first = replace(self.first, quantization=quantization, sequence_tokens=length)
+        return [
+            replace(first, gradient_checkpointing=again, loss_chunk_positions=chunk)
+            for again in ([False, True] if asked is None else [asked])
+            for chunk in LOSS_CHUNKS
+        ]
+
+    def longest(self, quantization: str) -> Setting | None:
+        """The fastest setting of the longest length that fits."""
+        for length in self.lengths:
+            for setting in self.at(quantization, length):
+                if self.fits(setting):
+                    return setting
+        return None
+
+    def widened(self, setting: Setting) -> Fit:
+        """The same with the largest micro-batch that fits and divides a rank's share.
+
+        Raises:
+            UserError: the asked micro-batch does not divide it.
+        """
+        total = sequences_per_step(
+            self.params.train.tokens_per_step, setting.sequence_tokens, setting.ranks
+        )
+        share = total // setting.ranks
+        asked = self.params.plan.micro_batch_sequences
+        if asked is not None:
+            if share % asked:
+                raise UserError(
+                    f"plan.micro_batch_sequences: {asked} does not divide the {share} sequences"
+                    " that each rank trains in a step",
+                    f"Choose a divisor of {share}, or null.",
+                )
+            return Fit(setting, total)
+        most = max(1, MOST_TOKENS[setting.device] // setting.sequence_tokens)
+        sizes = (size for size in range(min(share, most), 0, -1) if share % size == 0)
+        wide = (replace(setting, micro_batch_sequences=size) for size in sizes)
+        return Fit(next((s for s in wide if self.fits(s)), setting), total)
+
+
+def _ways_out(fitter: Fitter, smallest: Setting, options: list[str]) -> list[str]:
+    """Changes that would make `smallest` fit, each tried before it is named."""
+    trials = [
+        ("train.base_quantization: nf4", replace(smallest, quantization="nf4")),
+        ("plan.gradient_checkpointing: null", replace(smallest, gradient_checkpointing=True)),
+        ("plan.micro_batch_sequences: null", replace(smallest, micro_batch_sequences=1)),
+        *(
+            (f"plan.sequence_tokens: {length}", replace(smallest, sequence_tokens=length))
+            for length in LENGTHS
+        ),
+        *((f"train.rank: {rank}", replace(smallest, rank=rank)) for rank in (32, 16, 8, 4)),
+    ]
+    if fitter.devices.device == "cpu" or "nf4" in options:
+        trials = trials[1:]
+    together = [
+        (
+            f"train.rank: {rank} with plan.sequence_tokens: {length}",
+            replace(smallest, rank=rank, sequence_tokens=length, micro_batch_sequences=1),
+        )
+        for rank in (32, 16, 8, 4)
+        for length in LENGTHS
+    ]
+    ways: dict[str, str] = {}
+    for change, trial in [*trials, *together]:
+        less = trial.rank <= smallest.rank and trial.sequence_tokens <= smallest.sequence_tokens
+        if less and fitter.fits(trial):
+            # The first of its kind gives up least.
+            ways.setdefault(change.partition(":")[0], change)
+    larger = "a machine with a GPU or more memory"
+    if fitter.devices.device == "cuda":
+        larger = "GPUs with more memory (each holds a whole copy, so more of the same do not help)"
+    return [*ways.values(), larger, "a smaller base"]
+
+
+def _refuse(fitter: Fitter, options: list[str]) -> UserError:
+    """Nothing fits: how much is missing and every way out."""
+    smallest = min(
+        (s for option in options for s in fitter.at(option, fitter.lengths[-1])),
+        key=lambda setting: (fitter.need(setting), setting.loss_chunk_positions),
+    )
+    stored = "nf4" if smallest.quantization == "nf4" else smallest.compute_dtype
+    return UserError(
+        f"{fitter.shape.architecture} ({fitter.shape.parameters / 1e9:.2f} G parameters) in "
+        f"{stored} with rank {smallest.rank} and {smallest.tokens:,} tokens in a pass needs "
+        f"{fitter.need(smallest):.1f} GiB; {fitter.devices.offer}",
+        f"Ways out: {'; '.join(_ways_out(fitter, smallest, options))}.",
+    )
+
+
+def choose_fit(fitter: Fitter, options: list[str]) -> tuple[Fit, list[Setting]]:
+    """Storage, length, recomputation, loss chunk and micro-batch.
+
+    Args:
+        options: ways to store the base, in order of preference.
+
+    Returns:
+        What was chosen, and the best setting of every option that fits at all.
+
+    Raises:
+        UserError: nothing fits; the message lists the ways out.
+    """
+    found = [s for s in (fitter.longest(option) for option in options) if s is not None]
+    if not found:
+        raise _refuse(fitter, options)
+    enough = min(LONG_ENOUGH, fitter.lengths[0])
+    chosen = found[0]
+    if len(found) > 1 and chosen.sequence_tokens < enough:
+        chosen = max(found, key=lambda setting: setting.sequence_tokens)
+    return fitter.widened(chosen), found

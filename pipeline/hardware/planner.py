@@ -1,0 +1,158 @@
+"""From params, base and machine to a complete plan: the decisions in their order.
+
+Pure: the same inputs give the same plan. Of the recipe it reads only method,
+rank, target modules, steps, epochs, tokens a step, precision and quantisation,
+so that an edit of the learning rate changes nothing here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pipeline.base.errors import UserError
+from pipeline.base.fingerprint import SUPPORTED_MODELS, ModelShape
+from pipeline.base.params import Params
+from pipeline.hardware.choices import Devices, choose_devices, choose_dtype, storage_options
+from pipeline.hardware.clock import (
+    Shares,
+    explain_clock,
+    split_budget,
+    steps_by_clock,
+    unique_tokens,
+)
+from pipeline.hardware.counts import Targets, adapter_elements
+from pipeline.hardware.evaluation import plan_evaluation
+from pipeline.hardware.explain import explain
+from pipeline.hardware.fit import Fit, Fitter, choose_fit
+from pipeline.hardware.machine import Machine
+from pipeline.hardware.memory import needed_gib, training_parts
+from pipeline.hardware.speed import Rate, training_rate
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What the plan stage writes."""
+
+    training: dict[str, Any]
+    """plan.json"""
+    corpus: dict[str, Any]
+    """corpus.json"""
+    evaluation: dict[str, Any]
+    """evaluation.json"""
+    evaluation_why: list[str]
+    """evaluation_why.json"""
+
+
+def _check_adapter(shape: ModelShape, params: Params) -> str:
+    """Refuse before training what `verify` would refuse after it."""
+    if shape.model_type not in SUPPORTED_MODELS:
+        raise UserError(
+            f"base.path: model type {shape.model_type!r} cannot be planned or trained",
+            f"Use a base of type {', '.join(SUPPORTED_MODELS)}.",
+        )
+    rank, limits = params.train.rank, params.verify
+    if rank > limits.max_rank:
+        raise UserError(
+            f"train.rank: {rank} is more than verify.max_rank {limits.max_rank}",
+            f"Set train.rank to at most {limits.max_rank}.",
+        )
+    targets: Targets = params.train.target_modules
+    elements = adapter_elements(shape, rank, targets)
+    if elements > limits.max_elements:
+        most = limits.max_elements // adapter_elements(shape, 1, targets)
+        raise UserError(
+            f"train.rank: {rank} makes an adapter of {elements:,} elements, verify.max_elements "
+            f"allows {limits.max_elements:,}",
+            f"Set train.rank to at most {most}, or adapt fewer train.target_modules.",
+        )
+    chosen = targets if isinstance(targets, str) else ", ".join(targets)
+    return f"Adapter: rank {rank} on {chosen}, {elements:,} elements."
+
+
+def _rate(shape: ModelShape, params: Params, machine: Machine, fit: Fit) -> Rate:
+    given = params.plan.training_tokens_per_second
+    if given is not None:
+        return Rate(given, "plan.training_tokens_per_second")
+    return training_rate(shape, machine, fit.setting)
+
+
+def _training(
+    fit: Fit, devices: Devices, machine: Machine, steps: int | None, seconds: float
+) -> dict[str, Any]:
+    setting, cores = fit.setting, machine.cpu.physical_cores
+    return {
+        "device": setting.device,
+        "ranks": setting.ranks,
+        "micro_batch_sequences": setting.micro_batch_sequences,
+        "accumulation": fit.accumulation,
+        "sequence_tokens": setting.sequence_tokens,
+        "sequences_per_step": fit.sequences_per_step,
+        "gradient_checkpointing": setting.gradient_checkpointing,
+        "loss_chunk_positions": setting.loss_chunk_positions,
+        "compute_dtype": setting.compute_dtype,
+        "base_dtype": setting.compute_dtype,
+        "quantization": setting.quantization,
+        "threads": max(1, cores // devices.ranks),
+        "steps_by_clock": steps,
+        "seconds_by_clock": round(seconds, 1),
+    }
+
+
+def _time(shares: Shares, rate: Rate, tokens: int) -> dict[str, Any]:
+    return {
+        "tokens_per_second": float(f"{rate.tokens_per_second:.4g}"),
+        "source": rate.source,
+        "training_seconds": round(shares.training, 1),
+        "tokens": tokens,
+        "predicted_seconds": round(tokens / rate.tokens_per_second, 1),
+        "budget_seconds": round(shares.budget, 1),
+        "evaluation_seconds": round(shares.evaluation, 1),
+        "reserve_seconds": round(shares.reserve, 1),
+        "allowance_seconds": round(shares.allowance, 1),
+    }
+
+
+def make_plans(shape: ModelShape, machine: Machine, params: Params) -> Plans:
+    """Decide everything that params leave open.
+
+    Raises:
+        UserError: what is asked cannot work on this machine or in this time.
+    """
+    why = [_check_adapter(shape, params)]
+    devices = choose_devices(params, machine, why)
+    dtype = choose_dtype(params, devices, why)
+    options = storage_options(params, devices, machine)
+    fitter = Fitter(shape, params, devices, dtype)
+    fit, found = choose_fit(fitter, options)
+    why += explain(fitter, fit, options, found)
+    parts = training_parts(shape, fit.setting)
+    need = needed_gib(parts)
+    why.append(f"Memory: {need:.1f} GiB on every rank; {devices.offer}.")
+
+    shares = split_budget(params, shape)
+    rate = _rate(shape, params, machine, fit)
+    steps = None
+    if params.train.steps is None:
+        steps = steps_by_clock(shares.training, rate.tokens_per_second, fit.tokens_per_step)
+    why.append(explain_clock(shares, params, steps, fit.tokens_per_step, rate.tokens_per_second))
+    unique = unique_tokens(steps, fit.tokens_per_step, params.train.epochs)
+    if unique is not None:
+        why.append(
+            f"Data: the clock allows {unique:,} unique tokens for {params.train.epochs:g} passes; "
+            "fewer data end the run after as many passes."
+        )
+    plan = {
+        "schema_version": SCHEMA_VERSION,
+        "machine": machine.to_json(),
+        "training": _training(fit, devices, machine, steps, shares.training),
+        "memory": [{**asdict(part), "gib": round(part.gib, 3)} for part in parts],
+        "memory_needed_gib": round(need, 3),
+        "memory_available_gib": round(devices.capacity_gib, 3),
+        "time": _time(shares, rate, (steps or params.train.steps or 0) * fit.tokens_per_step),
+        "why": why,
+    }
+    corpus = {"sequence_tokens": fit.setting.sequence_tokens, "token_budget": unique}
+    return Plans(plan, corpus, *plan_evaluation(shape, params, devices, machine, shares))
