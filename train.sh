@@ -30,10 +30,11 @@ export HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_HUB_DISA
 python -m pipeline.configure --auto --caller "$caller" \
   --base "${BASE:-}" --data "${DATA:-}" --panel "${PANEL:-}"
 
-# DVC wants to be told when there is no git.
+# DVC wants to be told when there is no git, and that killed runs are over.
 [ -d .dvc ] || python -m dvc init --quiet --no-scm
 no_scm=true; [ -e .git ] && no_scm=false
 python -m dvc config --quiet --local core.no_scm "$no_scm"
+python -m pipeline.unlock
 
 # Clock: used time of earlier, unfinished runs counts.
 TRACEBOX_DEADLINE_UNIX=$(python -m pipeline.clock --started "$started")

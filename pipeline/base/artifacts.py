@@ -165,6 +165,7 @@ def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     free = shutil.disk_usage(existing).free
     if free < needed_bytes:
         raise UserError(
-            f"{folder}: {purpose} needs {needed_bytes / 2**30:.2f} GiB, {free / 2**30:.2f} GiB free",
+            f"{folder}: {purpose} needs {needed_bytes / 2**30:.2f} GiB, "
+            f"{free / 2**30:.2f} GiB are free",
             "Free some space or move the project to a larger disk.",
         )

@@ -167,7 +167,7 @@ class Chat:
         end = min(found)[1] if found else self._special.get("eos_token")
         if not end:
             raise UserError(
-                f"{self.base}: neither the chat template nor tokenizer_config.json names an end token",
+                f"{self.base}: neither chat template nor tokenizer_config.json names an end token",
                 "Set `eos_token` in tokenizer_config.json.",
             )
         return end
@@ -212,7 +212,8 @@ def _load_template(base: Path, config: dict[str, Any]) -> str:
         template = named.get("default")
     if not isinstance(template, str):
         raise UserError(
-            f"{base}: no chat template (chat_template.jinja or `chat_template` in tokenizer_config.json)",
+            f"{base}: no chat template, neither chat_template.jinja nor `chat_template` in "
+            "tokenizer_config.json",
             "Use an instruction-tuned base, or put its chat_template.jinja beside the tokenizer.",
         )
     return template

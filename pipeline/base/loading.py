@@ -75,7 +75,9 @@ def load_adapter(model: transformers.PreTrainedModel, folder: Path) -> PeftModel
 
 def linear_modules(model: torch.nn.Module) -> dict[str, tuple[int, int]]:
     """Name → (out, in) of every linear layer but the output head, quantised or not."""
-    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    head = (
+        model.get_output_embeddings() if isinstance(model, transformers.PreTrainedModel) else None
+    )
     return {
         name: (int(module.out_features), int(module.in_features))
         for name, module in model.named_modules()

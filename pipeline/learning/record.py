@@ -23,7 +23,7 @@ from pipeline.learning.supervisor import versions
 
 COLUMNS = (
     "step", "loss", "token_accuracy", "learning_rate", "grad_norm", "tokens", "seconds",
-    "budget_left_seconds",
+    "memory_gib", "budget_left_seconds",
 )  # fmt: skip
 
 
@@ -80,6 +80,7 @@ def summary_of(
         "learning_rate_end": rows[-1]["learning_rate"] if rows else None,
         "seconds": round(state.seconds, 2),
         "tokens_per_second": round(state.tokens / max(state.seconds, 1e-9), 1),
+        "peak_memory_gib": max((row["memory_gib"] for row in rows), default=None),
         "devices": devices,
         "attempts": attempts,
         "base_fingerprint": job.base_fingerprint,

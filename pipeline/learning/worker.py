@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import sys
 import time
@@ -165,6 +166,7 @@ class Worker:
             "grad_norm": result.grad_norm,
             "tokens": self.at.tokens,
             "seconds": round(self.at.seconds, 3),
+            "memory_gib": round(peak_memory_gib(self.ranks.device), 3),
             "budget_left_seconds": round(self.stop_at - time.time(), 1),
         }
         if self.main:
@@ -234,6 +236,13 @@ class Worker:
         box = torch.tensor([total], device=self.ranks.device)
         torch.distributed.broadcast(box, src=0)
         return int(box.item())
+
+
+def peak_memory_gib(device: torch.device) -> float:
+    """Most memory held so far: the allocator's on a GPU, the process's on the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device) / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def main() -> int:

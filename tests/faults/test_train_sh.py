@@ -53,7 +53,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "a project"
     (folder / "pipeline").mkdir(parents=True)
     shutil.copytree(ROOT / "pipeline/base", folder / "pipeline/base")
-    for name in ("clock", "configure"):
+    for name in ("clock", "configure", "unlock"):
         shutil.copy(ROOT / f"pipeline/{name}.py", folder / "pipeline")
     (folder / "pipeline/__init__.py").write_text("")
     (folder / "pipeline/stub.py").write_text(STUB)
