@@ -12,7 +12,7 @@ COVERAGE = $(if $(filter tests,$(TESTS)),--cov=pipeline --cov-report=term:skip-c
 MARKERS ?= not gpu and not real
 
 # `$(ENV) &&` puts the chosen environment first on PATH, making it if need be.
-ENVIRONMENT = $(or $(PYTHON),$(PYTHON3)) requirements/environment.py --stack $(STACK)
+ENVIRONMENT = "$(or $(PYTHON),$(PYTHON3))" requirements/environment.py --stack "$(STACK)"
 ENV = bin=$$($(ENVIRONMENT)) && export PATH="$$bin:$$PATH"
 ENV_DEV = bin=$$($(ENVIRONMENT) --dev) && export PATH="$$bin:$$PATH"
 
@@ -54,13 +54,13 @@ use: ## PRESET=name: copy presets/name.yaml over params.yaml (FORCE=1: even if e
 	@$(ENV) && python -m pipeline.configure --preset "$(PRESET)" $(if $(FORCE),--force)
 
 bundle: ## ./wheelhouse for a machine without a network (TARGET_PYTHON=3.11)
-	@$(PYTHON3) requirements/bundle.py $(if $(TARGET_PYTHON),--python $(TARGET_PYTHON))
+	@"$(PYTHON3)" requirements/bundle.py $(if $(TARGET_PYTHON),--python "$(TARGET_PYTHON)")
 
 lock: ## resolve requirements/*.lock anew
-	@$(PYTHON3) requirements/lock.py
+	@"$(PYTHON3)" requirements/lock.py
 
 contract-env: ## .venv-contract with PEFT 0.9.0, for verify beside a newer environment
-	@env -u PYTHON $(PYTHON3) requirements/environment.py --stack contract --folder .venv-contract
+	@env -u PYTHON "$(PYTHON3)" requirements/environment.py --stack contract --folder .venv-contract
 
 clean: ## delete results, training state and caches; adapter/, run_summary.json and .venv stay
 	@mkdir -p runs && flock --nonblock runs/train.lock true || { echo "make clean: a run is at work" >&2; exit 2; }

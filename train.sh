@@ -10,9 +10,10 @@
 # TERM saves the training state, publishes what there is and ends; the next run resumes.
 set -euo pipefail
 started=$(date +%s) caller=$PWD
+[[ ${PYTHON-} != */* || $PYTHON == /* ]] || PYTHON=$caller/$PYTHON
 cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"
 
-# One at a time. Everything started below holds the lock too, orphans included.
+# One at a time. DVC's stages do not inherit this lock; each holds runs/stage.lock itself.
 mkdir -p runs
 exec 9>>runs/train.lock
 if ! flock --nonblock 9; then
@@ -54,8 +55,14 @@ if ((TRACEBOX_DEADLINE_UNIX > $(date +%s))); then
     kill -"$( ((asked == 1)) && echo TERM || echo KILL)" "${stage[@]:-$pipeline}" 2>/dev/null || true
   }
   trap stop INT TERM HUP
-  while kill -0 "$pipeline" 2>/dev/null; do wait "$pipeline" || true; done
-  status=0; wait "$pipeline" || status=$?
+  while :; do
+    status=0; wait "$pipeline" || status=$?
+    kill -0 "$pipeline" 2>/dev/null || break
+  done
+  # A stage that is still saving must not be overtaken, even when a signal ended DVC first.
+  if ((asked > 0 || (status > 128 && status < 160))); then
+    flock --timeout 900 runs/stage.lock true || true
+  fi
 fi
 
 # Publication, whatever happened: adapter/ and run_summary.json always say what is true.

@@ -2,7 +2,8 @@
 
     python -m pipeline.clock --started 1764500000     prints the deadline in epoch seconds
 
-Reads params.yaml (`budget.hours`) and the machine's own timer when it has one;
+Reads params.yaml (`budget.hours`, and the inputs, which say what job it is) and the
+machine's own timer when it has one;
 writes runs/clock.json. train.sh runs it before the stages; the publisher closes
 the clock when the job is complete.
 """
@@ -16,9 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.base.budget import machine_remaining, start_session
+from pipeline.base.budget import machine_remaining, start_session, unfinished_job
 from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_OK, UserError
-from pipeline.base.params import load_params
+from pipeline.base.params import Params, load_params
 from pipeline.base.progress import duration
 
 Timer = Callable[[], float | None]
@@ -33,17 +34,25 @@ def left_by_machine(timer: Timer) -> float | None:
         return None
 
 
+def job_of(params: Params) -> str:
+    """What tells one job from another: the base, and the data that it learns from."""
+    return f"{params.base.path} with {params.data.path}"
+
+
 def begin(root: Path, started: float, timer: Timer, now: Callable[[], float] = time.time) -> float:
     """Begin a session that counts from `started`; return its deadline in epoch seconds."""
-    hours = load_params(root / "params.yaml").budget.hours
-    budget = start_session(root, hours, now=lambda: started)
+    params = load_params(root / "params.yaml")
+    hours, job = params.budget.hours, job_of(params)
+    open_job = unfinished_job(root)
+    budget = start_session(root, hours, now=lambda: started, job=job)
     machine = left_by_machine(timer)
     deadline = budget.deadline if machine is None else min(budget.deadline, now() + machine)
     left = deadline - now()
     earlier = f", {duration(budget.used_before)} used before" if budget.used_before else ""
     limit = " by the machine's timer" if deadline < budget.deadline else ""
+    other = f"; a fresh clock, the open one was of {open_job}" if open_job not in ("", job) else ""
     print(
-        f"clock: {duration(left)} left{limit} of a budget of {hours:g} h{earlier}",
+        f"clock: {duration(left)} left{limit} of a budget of {hours:g} h{earlier}{other}",
         file=sys.stderr,
     )
     if left <= 0:

@@ -18,11 +18,17 @@ from pipeline.base.artifacts import read_json
 from pipeline.base.budget import Budget, open_budget
 from pipeline.base.params import Params
 from pipeline.base.stage import run_stage
-from pipeline.learning.checkpoint import discard_old, step_of
-from pipeline.learning.job import Job, describe, read_journal
+from pipeline.learning.checkpoint import discard_old, reject_damaged, step_of
+from pipeline.learning.job import Job, describe, read_journal, start_journal
 from pipeline.learning.record import method_name, write_results
 from pipeline.learning.schedule import total_steps
-from pipeline.learning.supervisor import Supervisor, is_finished, record_attempt
+from pipeline.learning.supervisor import (
+    Supervisor,
+    attempts_so_far,
+    is_finished,
+    record_attempt,
+    refuse_second,
+)
 from pipeline.release.adapter import export_folder
 from pipeline.release.publish import publish, published_summary
 
@@ -42,7 +48,7 @@ def device_names(machine: dict[str, Any], ranks: int, device: str) -> list[str]:
 
 def stop_time(params: Params, budget: Budget) -> float:
     """Epoch seconds at which training must end: what comes after it keeps its share."""
-    evaluation = params.budget.evaluation_share * params.budget.hours * 3600 / 2
+    evaluation = params.budget.evaluation_share * budget.allowed() / 2
     return budget.deadline - params.budget.reserve_minutes * 60 - evaluation
 
 
@@ -90,16 +96,19 @@ def main(params: Params) -> None:
     job = describe(params.train, read_json(PREPARED), plan, DATA)
     job.run.mkdir(parents=True, exist_ok=True)
     job.write()
+    start_journal(job)
+    reject_damaged(job.run, print)
     training = job.training
     devices = device_names(plan["machine"], training["ranks"], training["device"])
     budget = open_budget(ROOT, params.budget.hours)
-    attempt = record_attempt(job, devices)
     if not is_finished(job):
+        refuse_second()
+        attempt = record_attempt(job, devices)
         started = time.time()
         publisher = Publisher(job, params, budget, devices, attempt)
         Supervisor(job, publisher, budget.beat).run(stop_time(params, budget))
         print(f"train: attempt {attempt} took {time.time() - started:.0f} s", flush=True)
-    record = write_results(job, devices, attempt, OUT)
+    record = write_results(job, devices, attempts_so_far(job), OUT)
     print(
         f"train: {record['steps']} steps ({record['ended_by']}), loss {record['final_loss']:.4f}, "
         f"{record['tokens_per_second']:,.0f} tokens/s"

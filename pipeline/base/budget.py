@@ -3,7 +3,8 @@
 Used time is the sum over all sessions of the job, so that a restart does not
 begin a new budget. A session that was killed counts up to its last heartbeat.
 When the machine has a `sandbox-timer` command and it reports less than the
-params leave, the smaller figure holds.
+params leave, the smaller figure holds. Another job than the one that the clock
+was kept for begins a clock of its own.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipeline.base.artifacts import read_json, write_json
 
@@ -41,6 +44,8 @@ class Budget:
     """Absolute end in epoch seconds: the earlier of params and machine."""
     now: Now
     last_beat: float = 0.0
+    job: str = ""
+    """Whose clock it is; empty when nobody said."""
 
     def used(self) -> float:
         """Seconds used so far by all sessions."""
@@ -49,6 +54,10 @@ class Budget:
     def remaining(self) -> float:
         """Seconds left; negative when the limit has passed."""
         return self.deadline - self.now()
+
+    def allowed(self) -> float:
+        """Seconds that the whole job really has: the params' or fewer, as the machine gives."""
+        return self.used_before + self.deadline - self.session_started
 
     def beat(self, force: bool = False) -> None:
         """Write down the time used, at most every `HEARTBEAT_SECONDS`."""
@@ -64,26 +73,48 @@ class Budget:
                 "session_started": self.session_started,
                 "heartbeat": now,
                 "finished": False,
+                "job": self.job,
             },
         )
 
 
-def start_session(root: Path, hours: float, now: Now = time.time) -> Budget:
+def start_session(root: Path, hours: float, now: Now = time.time, job: str = "") -> Budget:
     """Begin a session: earlier sessions of an unfinished job count as used.
 
-    A finished job, or none, starts a fresh clock. Called once by `make train`
-    and train.sh before `dvc repro`.
+    A finished job, none, or another one starts a fresh clock. Called once by
+    `make train` and train.sh before `dvc repro`.
+
+    Args:
+        job: tells this job from others; without it the job of the clock goes on.
     """
-    path = root / CLOCK_FILE
+    record = _open_record(root)
     used = 0.0
-    if path.is_file():
-        record = read_json(path)
-        if not record["finished"]:
-            used = record["used_before"] + max(0.0, record["heartbeat"] - record["session_started"])
+    if record is not None and _same_job(record, job):
+        used = record["used_before"] + max(0.0, record["heartbeat"] - record["session_started"])
+        job = job or record.get("job", "")
     started = now()
-    budget = Budget(path, hours * 3600, used, started, _deadline(started, hours * 3600 - used), now)
+    deadline = _deadline(started, hours * 3600 - used)
+    budget = Budget(root / CLOCK_FILE, hours * 3600, used, started, deadline, now, job=job)
     budget.beat(force=True)
     return budget
+
+
+def unfinished_job(root: Path) -> str:
+    """Whose clock runs or was left open; empty when there is none or nobody said."""
+    record = _open_record(root)
+    return "" if record is None else str(record.get("job", ""))
+
+
+def _open_record(root: Path) -> dict[str, Any] | None:
+    """clock.json of a job that has not been finished."""
+    path = root / CLOCK_FILE
+    record: dict[str, Any] | None = read_json(path) if path.is_file() else None
+    return None if record is None or record["finished"] else record
+
+
+def _same_job(record: dict[str, Any], job: str) -> bool:
+    """Time that nobody put a name to counts for whoever comes."""
+    return not job or record.get("job", "") in ("", job)
 
 
 def open_budget(root: Path, hours: float, now: Now = time.time) -> Budget:
@@ -96,7 +127,15 @@ def open_budget(root: Path, hours: float, now: Now = time.time) -> Budget:
         return start_session(root, hours, now)
     left = hours * 3600 - record["used_before"]
     started = record["session_started"]
-    return Budget(path, hours * 3600, record["used_before"], started, _deadline(started, left), now)
+    return Budget(
+        path,
+        hours * 3600,
+        record["used_before"],
+        started,
+        _deadline(started, left),
+        now,
+        job=record.get("job", ""),
+    )
 
 
 def finish_session(root: Path) -> float:
@@ -116,33 +155,121 @@ def _deadline(started: float, left: float) -> float:
     return min(started + left, float(given)) if given else started + left
 
 
-_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_UNITS = {
+    "days": 86400.0, "day": 86400.0, "d": 86400.0,
+    "hours": 3600.0, "hour": 3600.0, "hrs": 3600.0, "hr": 3600.0, "h": 3600.0,
+    "minutes": 60.0, "minute": 60.0, "mins": 60.0, "min": 60.0, "m": 60.0,
+    "seconds": 1.0, "second": 1.0, "secs": 1.0, "sec": 1.0, "s": 1.0,
+}  # fmt: skip
+_TERM = re.compile(
+    r"(?P<sign>(?<![\w.])-)?"
+    r"(?:(?:(?P<days>\d+)-)?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d(?:\.\d+)?)"
+    rf"|(?P<number>\d+(?:\.\d+)?)(?:\s*(?P<unit>{'|'.join(_UNITS)})(?![a-z]))?)",
+    re.IGNORECASE,
+)
+"""`1-02:03:04`, `02:03:04`, `03:04`, `3 min` or a bare `3`."""
+_LABEL = re.compile(r"(?:remain|left)\w*", re.IGNORECASE)
+_USED = r"elapsed|used|spent"
+_OTHER_TIME = re.compile(rf"{_USED}|total|limit|\bof\b|/", re.IGNORECASE)
+_TOTAL_FOLLOWS = re.compile(r"\s*(?:/|(?:out\s+)?of)\s*", re.IGNORECASE)
+_PART_FOLLOWS = re.compile(r"[ \t,]*(?:and[ \t]+)?")
+_VALUE_FOLLOWS = re.compile(r"[^,;\n]*[:=][ \t\"']*|[ \t\"'(]*")
+
+
+@dataclass
+class _Span:
+    """A duration and where it stands in the text."""
+
+    start: int
+    end: int
+    seconds: float
+    unit: float | None
+    """Seconds of its last unit; None for a number whose unit nothing tells."""
+    is_total: bool = False
+    """What it follows is a part of it: the 60 in `10 of 60 min`."""
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds in `text`: `19:58:03`, `71883`, `19h 58m 3s`, `{"remaining_seconds": 9}`.
+    """Seconds in `text`: `19:58:03`, `71883`, `19h 58m 3s`, `{"remaining_minutes": 9}`.
 
-    In a text with several, e.g. elapsed and remaining, the one that is named so
-    counts. Returns None when no duration can be read.
+    A number alone has the unit that the name before it tells, else seconds. In a
+    text with several, e.g. elapsed and remaining, the one that is named so counts.
+    Returns None when no duration can be read, 0 for one below zero.
     """
-    named = re.search(r"(?:remain\w*|left)[\s\"':=]*(?=\d)", text, re.IGNORECASE)
-    if named:
-        text = text[named.end() :]
-    clock = re.search(r"\b(\d+):(\d{2}):(\d{2})\b", text)
-    if clock:
-        hours, minutes, seconds = (int(part) for part in clock.groups())
-        return hours * 3600.0 + minutes * 60 + seconds
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*(d|h|m|s)[a-z]*", text.lower())
-    if parts:
-        return sum(float(value) * _UNITS[unit] for value, unit in parts)
-    number = re.search(r"\d+(?:\.\d+)?", text)
-    return float(number.group()) if number else None
+    spans = [span for span in _spans(text) if not span.is_total]
+    label = _LABEL.search(text)
+    if label is not None:
+        chosen = _labelled(text, spans, label)
+    else:
+        chosen = [] if re.search(_USED, text, re.IGNORECASE) else spans
+    return max(0.0, chosen[0].seconds) if chosen else None
+
+
+def _labelled(text: str, spans: list[_Span], label: re.Match[str]) -> list[_Span]:
+    """The one of `spans` that the label `remaining` or `left` means, or none."""
+    before = [span for span in spans if span.end <= label.start()][-1:]
+    after = [span for span in spans if span.start >= label.end()][:1]
+    gap = text[label.end() : after[0].start] if after else ""
+    if _OTHER_TIME.search(gap):
+        after = []
+    if after and _VALUE_FOLLOWS.fullmatch(gap):
+        return after
+    if before and not re.search(r"[,;\n]", text[before[0].end : label.start()]):
+        return before
+    return after
+
+
+def _spans(text: str) -> list[_Span]:
+    """The durations of a text in its order; `1 day, 2 hours` is one."""
+    spans: list[_Span] = []
+    for term in _TERM.finditer(text):
+        seconds, unit = _value(term)
+        span = _Span(term.start(), term.end(), seconds, unit)
+        if spans:
+            last, gap = spans[-1], text[spans[-1].end : span.start]
+            if unit and last.unit and unit < last.unit and _PART_FOLLOWS.fullmatch(gap):
+                last.end, last.unit = span.end, unit
+                last.seconds += seconds
+                continue
+            span.is_total = _TOTAL_FOLLOWS.fullmatch(gap) is not None
+            if span.is_total and last.unit is None:
+                last.seconds *= unit or 1.0
+        spans.append(span)
+    return spans
+
+
+def _value(term: re.Match[str]) -> tuple[float, float | None]:
+    """Seconds of a term, and those of its smallest unit if it has any."""
+    sign = -1.0 if term["sign"] else 1.0
+    if term["number"] is None:
+        days, hours, minutes = (int(term[name] or 0) for name in ("days", "hours", "minutes"))
+        whole = days * 86400.0 + hours * 3600 + minutes * 60
+        return sign * (whole + float(term["seconds"])), 1.0
+    unit = _UNITS[term["unit"].lower()] if term["unit"] else _named_unit(term)
+    return sign * float(term["number"]) * (unit or 1.0), unit
+
+
+def _named_unit(term: re.Match[str]) -> float | None:
+    """The unit in the name before a bare number: `remaining_minutes=90`, `hoursLeft: 2`."""
+    name = re.split(r"[\d,;{\n]", term.string[: term.start()])[-1]
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    return next((_UNITS[word.lower()] for word in words if word.lower() in _UNITS), None)
 
 
 def machine_remaining(command: str = "sandbox-timer") -> float | None:
-    """Seconds left by the machine's own timer, or None when it has none."""
+    """Seconds left by the machine's own timer, or None when it has none that can be read."""
     program = shutil.which(command)
     if program is None:
         return None
-    done = subprocess.run([program], capture_output=True, text=True, timeout=30, check=False)
-    return parse_duration(done.stdout)
+    done = subprocess.run(
+        [program], capture_output=True, text=True, errors="replace", timeout=30, check=False
+    )
+    seconds = parse_duration(done.stdout) if done.returncode == 0 else None
+    if seconds is None:
+        said = done.stdout.strip()[:80] or done.stderr.strip()[:80]
+        print(
+            f"clock: {command} ended with status {done.returncode} and said {said!r}: "
+            "no time left can be read; params.yaml rules",
+            file=sys.stderr,
+        )
+    return seconds

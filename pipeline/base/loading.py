@@ -16,6 +16,7 @@ DTYPES: dict[str, torch.dtype] = {
     "float16": torch.float16,
     "float32": torch.float32,
 }
+NF4_REMEDY = " (nf4 needs bitsandbytes and accelerate), or set train.base_quantization to none."
 
 
 def load_base(
@@ -36,7 +37,8 @@ def load_base(
         attention: name registered with transformers' attention interface.
 
     Raises:
-        UserError: transformers cannot build this model from this folder.
+        UserError: transformers cannot build this model from this folder, or a
+            library that this takes is not installed.
     """
     options: dict[str, Any] = {
         "attn_implementation": attention,
@@ -44,21 +46,20 @@ def load_base(
         "dtype": DTYPES[dtype],
         "use_safetensors": True,
     }
-    if quantization == "nf4":
-        options["quantization_config"] = transformers.BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_compute_dtype=DTYPES[dtype],
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_quant_storage=DTYPES[dtype],
-        )
-        options["device_map"] = {"": device}
     try:
+        if quantization == "nf4":
+            options["quantization_config"] = _nf4(DTYPES[dtype])
+            options["device_map"] = {"": device}
         model = transformers.AutoModelForCausalLM.from_pretrained(str(base), **options)
-    except (ValueError, KeyError, OSError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+    except ImportError as error:
         raise UserError(
-            f"{base}: transformers {transformers.__version__} cannot load it ({first})",
+            f"{base}: a library that loads it is missing ({_first_line(error)})",
+            "Install it" + (NF4_REMEDY if quantization == "nf4" else "."),
+        ) from None
+    except (ValueError, KeyError, OSError) as error:
+        raise UserError(
+            f"{base}: transformers {transformers.__version__} cannot load it "
+            f"({_first_line(error)})",
             "Use a causal language model that this version knows.",
         ) from None
     if quantization == "none":
@@ -66,6 +67,21 @@ def load_base(
     model.requires_grad_(False)
     model.config.use_cache = False
     return model.eval()
+
+
+def _nf4(dtype: torch.dtype) -> Any:
+    """Four bits a weight, computed in `dtype`."""
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=dtype,
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_quant_storage=dtype,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
 
 
 def load_adapter(model: transformers.PreTrainedModel, folder: Path) -> PeftModel:

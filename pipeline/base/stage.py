@@ -29,8 +29,12 @@ from pipeline.base.errors import (
     Interrupted,
     UserError,
 )
+from pipeline.base.lock import hold
 from pipeline.base.params import Params, load_params
 from pipeline.base.progress import duration
+
+STAGE_LOCK = Path("runs/stage.lock")
+"""Held while a stage works: DVC leaves a stage behind when it dies before it."""
 
 Work = Callable[[Params], None]
 Snapshot = dict[str, Any]
@@ -92,12 +96,14 @@ def run_stage(name: str, work: Work, root: Path | None = None) -> int:
     started = time.time()
     try:
         params = load_params(root / "params.yaml")
-        open_budget(root, params.budget.hours).beat(force=True)
-        before = snapshot(root, name)
-        work(params)
-        _refuse_changes(before, snapshot(root, name))
-        seconds = time.time() - started
-        open_budget(root, params.budget.hours).beat(force=True)
+        with hold(root / STAGE_LOCK, "a stage"):
+            budget = open_budget(root, params.budget.hours)
+            budget.beat(force=True)
+            before = snapshot(root, name)
+            work(params)
+            _refuse_changes(before, snapshot(root, name))
+            seconds = time.time() - started
+            budget.beat(force=True)
         write_json(root / f"runs/stages/{name}.json", {"stage": name, "seconds": round(seconds, 2)})
         print(f"{name}: done in {duration(seconds)}", flush=True)
         return EXIT_OK

@@ -19,6 +19,7 @@ from typing import Any
 
 from pipeline.base.artifacts import (
     MARKER,
+    fsync_folder,
     is_complete,
     mark_complete,
     read_json,
@@ -83,6 +84,7 @@ def write_checkpoint(
         raise
     remove_tree(target)
     building.rename(target)
+    fsync_folder(run)
     return target
 
 
@@ -107,6 +109,18 @@ def fault_of(folder: Path) -> str | None:
         if sha256_file(path) != expected:
             return f"{name} is damaged"
     return None
+
+
+def reject_damaged(run: Path, log: Log) -> None:
+    """Take the marker from every checkpoint whose files are not what it says.
+
+    Done once before an attempt, so that from then on the marker alone tells.
+    """
+    for folder in all_checkpoints(run):
+        fault = fault_of(folder) if is_complete(folder) else None
+        if fault is not None:
+            log(f"{folder} is not used: {fault}")
+            (folder / MARKER).unlink()
 
 
 def all_checkpoints(run: Path) -> list[Path]:

@@ -128,6 +128,12 @@ def read_journal(job: Job) -> list[Replan]:
     return from_json(as_rows(job.journal_file)) or [Replan(0, job.first_total, "plan")]
 
 
+def start_journal(job: Job) -> None:
+    """Write down the first plan, so that later settings cannot change it."""
+    if not as_rows(job.journal_file):
+        write_journal(job, [Replan(0, job.first_total, "plan")])
+
+
 def write_journal(job: Job, journal: list[Replan]) -> None:
     """Replace the journal."""
     write_jsonl(job.journal_file, to_json(journal))

@@ -70,9 +70,9 @@ def summary_of(
     return {
         "run_key": job.run.name,
         "status": "complete",
-        "ended_by": "budget" if total_steps(journal) < job.first_total else "steps",
+        "ended_by": "budget" if total_steps(journal) < job.most_steps else "steps",
         "steps": state.step,
-        "steps_planned": job.first_total,
+        "steps_planned": journal[0].total,
         "tokens": state.tokens,
         "trained_tokens": state.trained_tokens,
         "passes": round(state.tokens / manifest["tokens"], 3),

@@ -58,6 +58,8 @@ class Scaler:
 
     scale: float
     good_steps: int = 0
+    grows: bool = False
+    """True in fp16, whatever the scale has fallen to."""
 
     def overflow(self) -> None:
         """Halve the scale.
@@ -72,7 +74,7 @@ class Scaler:
     def completed(self) -> None:
         """Count a good step and grow a scale that has long been safe."""
         self.good_steps += 1
-        if self.scale > SMALLEST_SCALE and self.good_steps >= STEADY_STEPS:
+        if self.grows and self.good_steps >= STEADY_STEPS:
             self.scale, self.good_steps = self.scale * 2, 0
 
 

@@ -22,15 +22,15 @@ from accelerate import PartialState
 
 from pipeline.base.artifacts import dump_json, write_jsonl
 from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UserError
+from pipeline.base.lock import hold
 from pipeline.base.progress import Progress, duration
 from pipeline.learning import checkpoint, schedule
 from pipeline.learning.data import PackedData
 from pipeline.learning.job import LOCK_FILE, Job, read_job, read_journal, write_journal
-from pipeline.learning.lock import hold
 from pipeline.learning.loss import DocumentLoss
 from pipeline.learning.model import build
 from pipeline.learning.saving import TrainingTensors
-from pipeline.learning.signals import StopRequest
+from pipeline.learning.signals import StopRequest, ignore_stopping
 from pipeline.learning.step import (
     FIRST_SCALE,
     NonFinite,
@@ -59,6 +59,7 @@ class Worker:
         self.stop = StopRequest()
         self.ranks = PartialState(cpu=job.training["device"] == "cpu")
         self.main = self.ranks.is_main_process
+        self._half = job.training["compute_dtype"] == "float16"
         torch.set_num_threads(job.training["threads"])
         self.data = PackedData(job.data)
         self.journal = read_journal(job)
@@ -76,7 +77,7 @@ class Worker:
             device=self.ranks.device,
             rank=self.ranks.process_index,
             ranks=self.ranks.num_processes,
-            scaler=Scaler(self.at.loss_scale, self.at.good_steps),
+            scaler=Scaler(self.at.loss_scale, self.at.good_steps, grows=self._half),
             poll=self.stop,
         )
         self.saved_step = self.at.step
@@ -95,8 +96,7 @@ class Worker:
         if folder is None:
             self._log(f"run {self.job.run.name} starts from the base: {plan}")
             self._keep_rows(0)
-            scale = FIRST_SCALE if self.job.training["compute_dtype"] == "float16" else 1.0
-            return checkpoint.TrainState(0, 0, 0, 0.0, scale, 0)
+            return checkpoint.TrainState(0, 0, 0, 0.0, FIRST_SCALE if self._half else 1.0, 0)
         state = checkpoint.read_state(folder)
         self.tensors.read(folder, state.step)
         self._log(f"resumed from {folder} (step {state.step}): {plan}")
@@ -199,43 +199,53 @@ class Worker:
     def _replan(self) -> None:
         """Let the clock change the number of steps; the main process decides for all."""
         known = schedule.total_steps(self.journal)
-        total = self._agreed(self._total_by_clock(known) if self.main else known)
-        if total == known:
+        total, kept = self._agreed(self._by_clock(known) if self.main else (known, 0))
+        if total == known and kept == len(self.journal):
             return
         why = "budget" if total < known else "time left"
-        self.journal.append(schedule.Replan(self.at.step, total, why))
+        self.journal = [*self.journal[:kept], schedule.Replan(self.at.step, total, why)]
         self._log(f"re-planned at step {self.at.step}: {known} -> {total} steps ({why})")
         if self.main:
             write_journal(self.job, self.journal)
 
-    def _total_by_clock(self, known: int) -> int:
-        """Steps of the run that this clock allows; `known` when it need not change."""
-        if self.at.step >= known or self.at.step < self.journal[-1].step:
-            return known  # finished, or a resumed run that still replays its journal
-        if not self.step_seconds:
-            # Not even one step would be in time: make one, so that an adapter exists.
-            return known if time.time() < self.stop_at else self.at.step + 1
-        median = statistics.median(self.step_seconds)
+    def _by_clock(self, known: int) -> tuple[int, int]:
+        """Steps of the run that the clock allows, and journal entries that stay."""
+        median = statistics.median(self.step_seconds or [0.0])
         late = time.time() + 2 * median > self.stop_at
-        waited = time.monotonic() - self.replanned >= REPLAN_EVERY_SECONDS
-        first = len(self.step_seconds) == MEASURED_STEPS
-        if not (late or first or (waited and len(self.step_seconds) > MEASURED_STEPS)):
-            return known
+        kept = len(self.journal)
+        if self.at.step >= known:
+            return known, kept
+        if self.at.step < self.journal[-1].step:
+            # A resumed run replays its journal, unless the clock has overtaken it.
+            if not late:
+                return known, kept
+            kept = sum(entry.step <= self.at.step for entry in self.journal)
+        if not (late or self._measurement_is_due()):
+            return known, kept
         self.replanned = time.monotonic()
-        return schedule.replanned_total(
+        total = schedule.replanned_total(
             step=self.at.step,
             total=known,
             seconds_a_step=median,
             seconds_left=self.stop_at - time.time(),
             most_steps=known if self.params.steps else self.job.most_steps,
         )
+        return total, kept
 
-    def _agreed(self, total: int) -> int:
+    def _measurement_is_due(self) -> bool:
+        """Whether enough steps were timed, and the last look is long enough ago."""
+        waited = time.monotonic() - self.replanned >= REPLAN_EVERY_SECONDS
+        steps = len(self.step_seconds)
+        return steps == MEASURED_STEPS or (waited and steps > MEASURED_STEPS)
+
+    def _agreed(self, decision: tuple[int, int]) -> tuple[int, int]:
+        """The main process's decision, on every rank."""
         if self.ranks.num_processes == 1:
-            return total
-        box = torch.tensor([total], device=self.ranks.device)
+            return decision
+        box = torch.tensor(decision, device=self.ranks.device)
         torch.distributed.broadcast(box, src=0)
-        return int(box.item())
+        total, kept = box.tolist()
+        return total, kept
 
 
 def peak_memory_gib(device: torch.device) -> float:
@@ -252,8 +262,9 @@ def main() -> int:
     parser.add_argument("--stop-at", type=float, required=True, help="epoch seconds")
     arguments = parser.parse_args()
     try:
-        lock = hold(LOCK_FILE) if os.environ.get("RANK", "0") == "0" else None
+        lock = hold(LOCK_FILE, "a trainer") if os.environ.get("RANK", "0") == "0" else None
         code = Worker(read_job(arguments.run), arguments.stop_at).run()
+        ignore_stopping()
         if lock is not None:
             lock.close()
         return code

@@ -78,13 +78,14 @@ def choose_problems(problems: list[Problem], count: int, seed: int) -> list[Prob
 def time_share(params: Params, root: Path) -> TimeLeft:
     """Seconds that one evaluation may still take.
 
-    Half of the budget's evaluation share, counted from this call; never into the
-    reserve that export, verify and report need. Asking keeps the job's clock alive.
+    Half of the evaluation share of the time that the job really has, counted from
+    this call; never into the reserve that export, verify and report need. Asking
+    keeps the job's clock alive.
     """
     budget = open_budget(root, params.budget.hours)
-    share = params.budget.evaluation_share * params.budget.hours * 3600 / 2
+    share = params.budget.evaluation_share * budget.allowed() / 2
     reserve = params.budget.reserve_minutes * 60
-    end = time.monotonic() + min(share, budget.remaining() - reserve)
+    end = time.monotonic() + max(0.0, min(share, budget.remaining() - reserve))
 
     def left() -> float:
         budget.beat()

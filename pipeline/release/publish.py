@@ -9,7 +9,8 @@ Order of events, each durable before the next:
   1. `.publishing/adapter/` gets copies of the files, `.publishing/run_summary.json`
      last: with it, the new pair is whole.
   2. run_summary.json: the old summary, with the new one under `incoming`.
-  3. `adapter/` and `.publishing/adapter/` change places (swap.py).
+  3. `adapter/` and `.publishing/adapter/` change places (swap.py). One without a valid
+     summary is not ours to delete: it goes to `adapter.replaced/` first.
   4. run_summary.json: the new summary alone.
   5. `.publishing/` goes.
 The summary carries the hashes of its adapter files, so at each point it is decided
@@ -23,6 +24,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -40,10 +42,11 @@ from pipeline.release.run_summary import (
     matching_summary,
     summary_fault,
 )
-from pipeline.release.swap import move_in
+from pipeline.release.swap import move_in, renaming
 
 STAGING = ".publishing"
 OLD = "old"
+REPLACED = f"{ADAPTER}.replaced"
 
 Status = Literal["partial", "complete"]
 
@@ -63,7 +66,8 @@ def publish(root: Path, source: Path, summary: Summary, status: Status) -> bool:
         False when a finished adapter for the same base stays in place instead.
 
     Raises:
-        UserError: the source is damaged, the summary incomplete, or the disk full.
+        UserError: the source is damaged, the summary incomplete, the disk full, or
+            `adapter/` a mount point.
     """
     recover(root)
     published = published_summary(root)
@@ -178,9 +182,25 @@ def _swap_in(root: Path, published: Summary | None, complete: Summary) -> None:
     staging, path = root / STAGING, root / SUMMARY_FILE
     if published is not None:
         write_json(path, {**published, INCOMING: complete})
+    elif os.path.lexists(root / ADAPTER):
+        _move_aside(root)
     move_in(staging / ADAPTER, root / ADAPTER, staging / OLD)
     write_json(path, complete)
     shutil.rmtree(staging)
+
+
+def _move_aside(root: Path) -> None:
+    """Keep a folder that we did not publish, under a name that is free."""
+    kept, number = root / REPLACED, 2
+    while os.path.lexists(kept):
+        kept, number = root / f"{REPLACED}-{number}", number + 1
+    print(
+        f"publish: {ADAPTER}/ has no {SUMMARY_FILE} that speaks of it; moved to {kept.name}/",
+        file=sys.stderr,
+    )
+    with renaming(root / ADAPTER):
+        (root / ADAPTER).rename(kept)
+    fsync_folder(root)
 
 
 def _copy(source: Path, target: Path) -> None:

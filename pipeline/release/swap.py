@@ -10,13 +10,33 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.base.artifacts import fsync_folder
+from pipeline.base.errors import UserError
 
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
+NOT_RENAMEABLE = (errno.EBUSY, errno.EXDEV)
+"""A mount point, or two file systems: no way of renaming gets over these."""
+
+
+@contextmanager
+def renaming(target: Path) -> Iterator[None]:
+    """Say of a `target` that cannot be renamed what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NOT_RENAMEABLE:
+            raise
+        raise UserError(
+            f"{target}: is a mount point or lies on another file system, "
+            f"so that it cannot be replaced whole ({error.strerror})",
+            f"Unmount it, or mount the folder that holds {target.name}/ instead.",
+        ) from None
 
 
 def exchange(first: Path, second: Path) -> bool:
@@ -47,11 +67,15 @@ def move_in(new: Path, target: Path, old: Path) -> None:
     """Put folder `new` at `target`; what was there ends at `new` or at `old`.
 
     All three lie on one file system; `old` must not exist. Durable on return.
+
+    Raises:
+        UserError: `target` is a mount point or lies on another file system.
     """
-    if not target.exists():
-        new.rename(target)
-    elif not exchange(new, target):
-        target.rename(old)
-        new.rename(target)
+    with renaming(target):
+        if not target.exists():
+            new.rename(target)
+        elif not exchange(new, target):
+            target.rename(old)
+            new.rename(target)
     for folder in {target.parent, new.parent, old.parent}:
         fsync_folder(folder)

@@ -131,6 +131,25 @@ def test_a_kill_during_the_first_publication_is_mended(tmp_path: Path) -> None:
     assert outcomes == {frozenset(), frozenset({"adapter", "run_summary.json"})}
 
 
+def _somebody_elses(root: Path) -> None:
+    write_source(root, 2)
+    (root / "adapter").mkdir()
+    (root / "adapter/mine").touch()
+
+
+def test_a_kill_while_an_adapter_of_somebody_else_gives_way_loses_nothing(tmp_path: Path) -> None:
+    kept_in = set()
+    for root in every_kill(tmp_path, _somebody_elses, _publish_second):
+        recover(root)
+        found = [path.parent.name for path in root.glob("*/mine")]
+        assert len(found) == 1
+        kept_in.add(found[0])
+        _publish(root, 2)
+        assert step_in_place(root) == 2
+        assert (root / "adapter.replaced/mine").is_file()
+    assert kept_in == {"adapter", "adapter.replaced"}
+
+
 def test_a_kill_where_names_cannot_be_exchanged_is_mended(tmp_path: Path) -> None:
     gaps = 0
     for root in every_kill(tmp_path, _one_is_published, _publish_second_without_exchange):

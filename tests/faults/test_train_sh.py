@@ -23,9 +23,11 @@ from tests.support.closure import ROOT
 STUB = """
 import os, signal, sys, time
 from pathlib import Path
+from pipeline.base.lock import hold
+lock = hold(Path("runs/stage.lock"), "a stage")
 def stop(number, frame):
     print("stub: saving", flush=True)
-    time.sleep(0.5)
+    time.sleep(1.5)
     Path("runs/saved").write_text("x")
     sys.exit(130)
 signal.signal(signal.SIGTERM, stop)
@@ -143,6 +145,27 @@ def test_a_signal_reaches_the_stage_and_waits_for_it(
     assert "stub: saving" in output
     assert called(project) == ["publish --unfinished saved", "report --partial saved"]
     assert time.monotonic() - began < 20
+
+
+def test_a_signal_to_the_whole_group_waits_for_the_stage_too(
+    project: Path, sleeping: subprocess.Popen[str]
+) -> None:
+    os.killpg(sleeping.pid, signal.SIGTERM)  # as a batch system does; DVC dies at once
+    sleeping.communicate(timeout=30)
+    assert sleeping.returncode not in (0, None)
+    assert called(project) == ["publish --unfinished saved", "report --partial saved"]
+
+
+def test_a_stage_that_outlived_its_run_is_not_joined_by_a_second(
+    project: Path, sleeping: subprocess.Popen[str]
+) -> None:
+    stage = int((project / "runs/stage.lock").read_text())
+    for pid in (sleeping.pid, int(Path(f"/proc/{stage}/stat").read_text().split()[3])):
+        os.kill(pid, signal.SIGKILL)
+    code, output = run(project)
+    assert code != 0
+    assert f"a stage is already running (pid {stage})" in output
+    os.kill(stage, signal.SIGKILL)
 
 
 def test_a_second_run_beside_the_first_is_refused_in_one_line(

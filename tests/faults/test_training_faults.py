@@ -15,9 +15,9 @@ import pytest
 
 from pipeline.base.artifacts import is_complete, sha256_file
 from pipeline.base.errors import EXIT_INTERRUPTED, Interrupted, UserError
+from pipeline.base.lock import hold
 from pipeline.learning.checkpoint import all_checkpoints, as_rows, newest_complete
 from pipeline.learning.job import LOCK_FILE, Job, read_journal
-from pipeline.learning.lock import hold
 from pipeline.learning.record import write_results
 from pipeline.learning.supervisor import Supervisor, command, is_finished, record_attempt
 from tests.support.packed import make_job, write_packed
@@ -161,7 +161,7 @@ def test_a_worker_whose_supervisor_is_gone_saves_and_ends(new_job: Callable[...,
 
 def test_a_second_trainer_is_refused_while_the_first_lives(new_job: Callable[..., Job]) -> None:
     job = new_job()
-    with hold(LOCK_FILE):
+    with hold(LOCK_FILE, "a trainer"):
         with pytest.raises(UserError, match=f"already running \\(pid {os.getpid()}\\)"):
             train(job)
         done = subprocess.run(command(job, time.time() + LATER), capture_output=True, text=True)
@@ -224,6 +224,74 @@ def test_non_finite_numbers_stop_the_run_with_no_new_checkpoint(
     last = as_rows(job.steps_file)[-1]["step"]
     assert all(int(f.name[-6:]) <= last for f in all_checkpoints(job.run))
     assert not is_finished(job)
+
+
+def test_two_ranks_end_with_the_losses_of_one(
+    new_job: Callable[..., Job], unbroken: tuple[str, list[dict[str, Any]]]
+) -> None:
+    job = new_job({"train.dropout": 0.0}, ranks=2, micro_batch_sequences=1)
+    train(job)
+    both = [row["loss"] for row in as_rows(job.steps_file)]
+    job.run.rename("both")
+    train(new_job({"train.dropout": 0.0}))
+    assert both == pytest.approx([r["loss"] for r in as_rows(job.steps_file)], abs=1e-4)
+    assert len(both) == len(unbroken[1])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_signal_to_one_rank_saves_and_ends_all(new_job: Callable[..., Job], rank: int) -> None:
+    settings = {"train.steps": 100_000, "train.checkpoint_every_steps": None}
+    job = new_job(settings, ranks=2, micro_batch_sequences=1)
+    supervisor = Supervisor(job, lambda _: None, lambda: None)
+
+    def beat() -> None:
+        if len(as_rows(job.steps_file)) >= 4:
+            supervisor.ranks[rank].send_signal(signal.SIGTERM)
+
+    supervisor.beat = beat
+    with pytest.raises(Interrupted):
+        supervisor.run(time.time() + LATER)
+    saved = newest_complete(job.run, print)
+    assert saved is not None
+    assert int(saved.name[-6:]) == as_rows(job.steps_file)[-1]["step"]
+    assert all(r.returncode == EXIT_INTERRUPTED for r in supervisor.ranks)
+
+
+def test_a_rank_that_crashes_brings_the_run_to_an_end(new_job: Callable[..., Job]) -> None:
+    job = new_job({"train.steps": 100_000}, ranks=2, micro_batch_sequences=1)
+    supervisor = Supervisor(job, lambda _: None, lambda: None)
+
+    def beat() -> None:
+        if len(as_rows(job.steps_file)) >= 4:
+            supervisor.ranks[1].kill()
+
+    supervisor.beat = beat
+    with pytest.raises(RuntimeError, match="-9"):
+        supervisor.run(time.time() + LATER)
+    assert all(r.returncode is not None for r in supervisor.ranks)
+    train(new_job({"train.steps": 100_000}), time.time() + 8)
+
+
+def test_a_journal_ahead_of_a_clock_that_ran_out_is_cut(new_job: Callable[..., Job]) -> None:
+    job = new_job({"train.steps": 100_000})
+    job.journal_file.write_text(
+        '{"step": 0, "total": 100000, "why": "plan"}\n'
+        '{"step": 90000, "total": 95000, "why": "budget"}\n'
+    )
+    stop_at = time.time() + 12
+    train(job, stop_at)
+    assert time.time() < stop_at + 3
+    assert [entry.why for entry in read_journal(job)][:2] == ["plan", "budget"]
+    assert read_journal(job)[1].step < 90000
+
+
+def test_a_hangup_that_was_ignored_stays_ignored(new_job: Callable[..., Job]) -> None:
+    job = new_job()
+    shell = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
+    child = subprocess.Popen([*shell, *command(job, time.time() + LATER)])
+    wait_for_step(job, 3, child)
+    child.send_signal(signal.SIGHUP)
+    assert child.wait(timeout=120) == 0
 
 
 def test_missing_data_stops_at_once_with_one_line(new_job: Callable[..., Job]) -> None:

@@ -115,7 +115,7 @@ def test_a_killed_run_goes_on_with_the_same_losses(base: Path, data: Path) -> No
     def kill_once() -> None:
         if len(as_rows(job.steps_file)) >= 8 and not (job.run / "killed").exists():
             (job.run / "killed").touch()
-            supervisor.child.kill()
+            supervisor.ranks[0].kill()
 
     supervisor.beat = kill_once
     with pytest.raises(RuntimeError, match="-9"):

@@ -76,7 +76,21 @@ def test_a_finished_run_is_assembled_again_without_training(
     train.main(make_params(**SETTINGS))
     assert "starts from the base" not in capsys.readouterr().out
     assert sha256_file(train.OUT / "adapter" / "adapter_model.safetensors") == first
-    assert json.loads((train.OUT / "train.json").read_text())["attempts"] == 2
+    assert json.loads((train.OUT / "train.json").read_text())["attempts"] == 1
+
+
+def test_a_damaged_last_checkpoint_is_trained_again(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train.main(make_params(**{**SETTINGS, "train.keep_checkpoints": 3}))
+    first = sha256_file(train.OUT / "adapter" / "adapter_model.safetensors")
+    (run,) = [p.parent for p in Path("runs").glob("*/job.json")]
+    weights = run / "checkpoint-000006/adapter/adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8] + b"\0" * 8)
+    train.main(make_params(**{**SETTINGS, "train.keep_checkpoints": 3}))
+    assert "checkpoint-000006 is not used" in capsys.readouterr().out
+    assert sha256_file(train.OUT / "adapter" / "adapter_model.safetensors") == first
+    assert read_json(train.OUT / "train.json")["attempts"] == 2
 
 
 def test_devices_are_named_as_found() -> None:

@@ -84,6 +84,21 @@ def test_time_of_an_unfinished_job_counts(
     assert "1h00m used before" in capsys.readouterr().err
 
 
+def test_another_job_is_told_of_its_fresh_clock(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(project, 1000.0, no_timer, now=lambda: 1000.0)
+    record = json.loads((project / CLOCK_FILE).read_text())
+    assert record["job"] == "embedded with embedded"
+    (project / CLOCK_FILE).write_text(json.dumps(record | {"heartbeat": 4600.0}))
+    capsys.readouterr()
+    write_params(project, **{"budget.hours": 2.0, "data.path": "other.jsonl"})
+    assert begin(project, 5000.0, no_timer, now=lambda: 5000.0) == 12_200
+    assert "a fresh clock, the open one was of embedded with embedded" in capsys.readouterr().err
+    begin(project, 5000.0, no_timer, now=lambda: 5000.0)
+    assert "fresh clock" not in capsys.readouterr().err
+
+
 def test_bad_params_end_it_in_one_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "params.yaml").unlink()
     assert main([], no_timer) == 2

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.learning.job import describe, read_job, read_journal, write_journal
-from pipeline.learning.lock import hold, holder, is_held
+from pipeline.learning.job import describe, read_job, read_journal, start_journal, write_journal
 from pipeline.learning.schedule import Replan
 from tests.support.packed import make_job, training_plan, write_packed
 from tests.support.settings import make_params
@@ -76,13 +75,12 @@ def test_job_and_journal_come_back_from_disk(data: Path, tmp_path: Path) -> None
     assert read_journal(job) == journal
 
 
-def test_the_lock_is_gone_with_its_holder_and_its_text_alone_holds_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "trainer.lock"
-    path.write_text("999999\n")
-    assert not is_held(path)
-    stream = hold(path)
-    assert is_held(path)
-    assert holder(path) is not None
-    stream.close()
-    assert not is_held(path)
-    assert not is_held(tmp_path / "absent")
+def test_the_first_plan_is_written_down_once(data: Path, tmp_path: Path) -> None:
+    params = make_params(**{"train.steps": None, "train.epochs": 3})
+    job = make_job(tmp_path / "base", data, params, steps_by_clock=5)
+    start_journal(job)
+    longer = make_job(tmp_path / "base", data, params, steps_by_clock=9)
+    assert longer.run == job.run
+    assert longer.first_total == 9
+    start_journal(longer)
+    assert read_journal(longer) == [Replan(0, 5, "plan")]

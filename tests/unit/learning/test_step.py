@@ -179,11 +179,11 @@ def test_an_overflow_halves_the_scale_and_repeats_until_it_cannot() -> None:
 
 
 def test_a_scale_grows_after_many_good_steps_and_one_stays_one() -> None:
-    grown, fixed = Scaler(8.0), Scaler(1.0)
+    grown, fixed = Scaler(1.0, grows=True), Scaler(1.0)
     for _ in range(STEADY_STEPS):
         grown.completed()
         fixed.completed()
-    assert grown.scale == 16.0
+    assert grown.scale == 2.0
     assert fixed.scale == 1.0
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from pipeline.base.budget import DEADLINE_VARIABLE, start_session
 from pipeline.base.records import Problem
 from pipeline.measurement.panel import choose_problems, summary_line, time_share
 from tests.support.settings import make_params
@@ -28,9 +30,17 @@ def test_choice_ignores_file_order_and_repeats() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "reserve", "seconds"), [(0.5, 1.0, 900.0), (0.9, 45.0, 900.0), (0.0, 0.0, 0.0)]
+    ("share", "reserve", "seconds"),
+    [(0.5, 1.0, 900.0), (0.9, 45.0, 900.0), (0.0, 0.0, 0.0), (0.5, 90.0, 0.0)],
 )
-def test_time_share(tmp_path: Path, share: float, reserve: float, seconds: float) -> None:
+def test_time_share(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    share: float,
+    reserve: float,
+    seconds: float,
+) -> None:
+    monkeypatch.delenv(DEADLINE_VARIABLE, raising=False)
     params = make_params(
         **{
             "budget.hours": 1.0,
@@ -39,6 +49,15 @@ def test_time_share(tmp_path: Path, share: float, reserve: float, seconds: float
         }
     )
     assert time_share(params, tmp_path)() == pytest.approx(seconds, abs=5)
+
+
+def test_time_share_is_one_of_what_the_machine_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DEADLINE_VARIABLE, str(time.time() + 3600))
+    start_session(tmp_path, 10.0)
+    params = make_params(**{"budget.hours": 10.0, "budget.evaluation_share": 0.25})
+    assert time_share(params, tmp_path)() == pytest.approx(450, abs=5)
 
 
 def test_summary_says_when_time_ended_it() -> None:

@@ -85,8 +85,11 @@ def test_a_summary_beside_a_published_adapter_is_judged(base: Path, tmp_path: Pa
     assert only_fault(folder, base, summary_required=True).id == "run-summary"
     write_json(tmp_path / "run_summary.json", _summary(folder))
     assert checks_of(folder, base)["run-summary"].figure == "complete"
-    write_json(tmp_path / "run_summary.json", _summary(folder, checkpoint_path="runs/gone"))
+    gone = _summary(folder, checkpoint_path="runs/gone", status="partial")
+    write_json(tmp_path / "run_summary.json", gone)
     assert "does not exist" in only_fault(folder, base).detail
+    write_json(tmp_path / "run_summary.json", gone | {"status": "complete"})  # `make clean`
+    assert checks_of(folder, base)["run-summary"].passed
     write_json(tmp_path / "run_summary.json", _summary(folder, adapter={"files": {}}))
     assert "other adapter files" in only_fault(folder, base).detail
     (tmp_path / "run_summary.json").write_text("{")

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -138,3 +140,47 @@ def test_a_summary_of_other_files_is_no_valid_pair(tmp_path: Path) -> None:
     assert published_summary(tmp_path) is None
     assert publish(tmp_path, write_source(tmp_path, 2), summary_of(2), "partial")
     assert published_summary(tmp_path) is not None
+
+
+@pytest.mark.parametrize("status", ["partial", "complete"])
+def test_an_adapter_of_somebody_else_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], status: Literal["partial", "complete"]
+) -> None:
+    for step, name in ((1, "adapter.replaced"), (2, "adapter.replaced-2")):
+        own = tmp_path / "adapter"
+        own.mkdir()
+        (own / "mine.bin").write_text(name)
+        publish(tmp_path, write_source(tmp_path, step), summary_of(step), status)
+        assert step_in_place(tmp_path) == step
+        assert published_summary(tmp_path) is not None
+        assert (tmp_path / name / "mine.bin").read_text() == name
+        assert f"moved to {name}/" in capsys.readouterr().err
+        (tmp_path / "adapter").rename(tmp_path / f"taken-{step}")
+        (tmp_path / "run_summary.json").unlink()
+
+
+def test_a_published_adapter_is_not_kept_twice(tmp_path: Path) -> None:
+    for step in (1, 2):
+        publish(tmp_path, write_source(tmp_path, step), summary_of(step), "partial")
+    assert not list(tmp_path.glob("adapter.replaced*"))
+
+
+def test_a_foreign_link_is_moved_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "adapter").symlink_to("elsewhere")
+    publish(tmp_path, write_source(tmp_path, 1), summary_of(1), "partial")
+    assert not (tmp_path / "adapter").is_symlink()
+    assert (tmp_path / "adapter.replaced").is_symlink()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_foreign_mount_point_is_the_users_to_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(self: Path, target: Path) -> None:
+        raise OSError(errno.EBUSY, "busy", str(self))
+
+    (tmp_path / "adapter").mkdir()
+    monkeypatch.setattr(Path, "rename", busy)
+    with pytest.raises(UserError, match="mount point"):
+        publish(tmp_path, write_source(tmp_path, 1), summary_of(1), "partial")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.base.errors import UserError
 from pipeline.release.swap import exchange, move_in
 
 
@@ -56,10 +57,38 @@ def test_a_libc_without_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert exchange(tmp_path / "a", tmp_path / "b") is False
 
 
+@pytest.mark.parametrize("code", [errno.EBUSY, errno.EXDEV])
+def test_a_mount_point_is_the_users_to_mend(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: _Library(code))
+    new, target = _folder(tmp_path / "new", "2"), _folder(tmp_path / "adapter", "1")
+    with pytest.raises(UserError, match="mount point") as caught:
+        move_in(new, target, tmp_path / "old")
+    assert "Unmount it" in str(caught.value)
+    assert (_content(target), _content(new)) == ("1", "2")
+
+
+def test_a_mount_point_where_names_cannot_be_exchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(self: Path, target: Path) -> None:
+        raise OSError(errno.EBUSY, "busy", str(self))
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: _Library(errno.EINVAL))
+    monkeypatch.setattr(Path, "rename", busy)
+    new, target = _folder(tmp_path / "new", "2"), _folder(tmp_path / "adapter", "1")
+    with pytest.raises(UserError, match="mount point"):
+        move_in(new, target, tmp_path / "old")
+
+
 def test_other_failures_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: _Library(errno.EACCES))
+    new, target = _folder(tmp_path / "new", "2"), _folder(tmp_path / "adapter", "1")
     with pytest.raises(PermissionError):
-        exchange(tmp_path / "a", tmp_path / "b")
+        exchange(new, target)
+    with pytest.raises(PermissionError):
+        move_in(new, target, tmp_path / "old")
 
 
 def test_the_first_folder_is_just_moved(tmp_path: Path) -> None:
