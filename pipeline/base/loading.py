@@ -16,6 +16,9 @@ DTYPES: dict[str, torch.dtype] = {
     "float16": torch.float16,
     "float32": torch.float32,
 }
+# A bar drawn with carriage returns is noise in every log.
+transformers.utils.logging.disable_progress_bar()
+
 NF4_REMEDY = " (nf4 needs bitsandbytes and accelerate), or set train.base_quantization to none."
 
 
@@ -49,6 +52,8 @@ def load_base(
     try:
         if quantization == "nf4":
             options["quantization_config"] = _nf4(DTYPES[dtype])
+        if quantization == "nf4" or torch.device(device).type == "cuda":
+            # Straight to the card: every rank holding the base in host memory first is too much.
             options["device_map"] = {"": device}
         model = transformers.AutoModelForCausalLM.from_pretrained(str(base), **options)
     except ImportError as error:
@@ -62,8 +67,6 @@ def load_base(
             f"({_first_line(error)})",
             "Use a causal language model that this version knows.",
         ) from None
-    if quantization == "none":
-        torch.nn.Module.to(model, torch.device(device))
     model.requires_grad_(False)
     model.config.use_cache = False
     return model.eval()

@@ -119,7 +119,8 @@ class Worker:
                 if self.at.step >= schedule.total_steps(self.journal):
                     break
                 result = self._one_step()
-                progress.add(result.tokens, self._note(result))
+                if self.main:
+                    progress.add(result.tokens, self._note(result))
                 if self._save_is_due():
                     self._save()
         except Stopped:
@@ -131,7 +132,8 @@ class Worker:
             self._log(f"{error} in step {self.at.step + 1}; nothing of it is kept")
             return EXIT_NON_FINITE
         self._save()
-        progress.close(f"step {self.at.step}")
+        if self.main:
+            progress.close(f"step {self.at.step}")
         return EXIT_OK
 
     def _one_step(self) -> StepResult:

@@ -194,13 +194,13 @@ def _move_aside(root: Path) -> None:
     kept, number = root / REPLACED, 2
     while os.path.lexists(kept):
         kept, number = root / f"{REPLACED}-{number}", number + 1
+    with renaming(root / ADAPTER):
+        (root / ADAPTER).rename(kept)
+    fsync_folder(root)
     print(
         f"publish: {ADAPTER}/ has no {SUMMARY_FILE} that speaks of it; moved to {kept.name}/",
         file=sys.stderr,
     )
-    with renaming(root / ADAPTER):
-        (root / ADAPTER).rename(kept)
-    fsync_folder(root)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -5,6 +5,7 @@ make test MARKERS=gpu TESTS=tests/gpu
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,12 @@ PRECISIONS: dict[str, dict[str, Any]] = {
     "bfloat16": {"compute_dtype": "bfloat16", "base_dtype": "bfloat16"},
     "float16": {"compute_dtype": "float16", "base_dtype": "float16"},
     "nf4": {"compute_dtype": "bfloat16", "base_dtype": "bfloat16", "quantization": "nf4"},
+    "nf4-fp16": {  # what a card of capability 7.5 gets
+        "compute_dtype": "float16",
+        "base_dtype": "float16",
+        "quantization": "nf4",
+        "gradient_checkpointing": True,
+    },
     "recomputed": {
         "compute_dtype": "bfloat16",
         "base_dtype": "bfloat16",
@@ -48,7 +55,7 @@ def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     return write_packed(tmp_path / "data")
 
 
@@ -75,11 +82,24 @@ def test_ten_steps_follow_the_cpu_reference(base: Path, data: Path, precision: s
     reference = make_stepper(make_job(base, data, make_params()), "cpu")
     plan = {"device": "cuda", **PRECISIONS[precision]}
     stepper = make_stepper(make_job(base, data, make_params(), **plan), "cuda")
-    tolerance = 0.1 if precision == "nf4" else 0.01
+    tolerance = 0.1 if "nf4" in precision else 0.01
     for step in range(10):
         expected, found = reference.run(step, 0.01), stepper.run(step, 0.01)
         assert found.loss == pytest.approx(expected.loss, rel=tolerance)
     assert {p.dtype for p in stepper.parameters} == {torch.float32}
+
+
+def test_two_cards_follow_one(base: Path, data: Path) -> None:
+    settings = {"train.steps": 12, "train.checkpoint_every_steps": 4}
+    plan = {"device": "cuda", "micro_batch_sequences": 1, **PRECISIONS["bfloat16"]}
+    losses = []
+    for ranks in (1, min(2, torch.cuda.device_count())):
+        job = make_job(base, data, make_params(**settings), ranks=ranks, **plan)
+        Supervisor(job, lambda _: None, lambda: None).run(time.time() + 600)
+        losses.append([row["loss"] for row in as_rows(job.steps_file)])
+        job.run.rename(f"ranks-{len(losses)}")
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+    assert len(losses[1]) == 12
 
 
 @pytest.mark.parametrize("lengths", [(1, 127, 128, 129), (5, 300, 64), (512,), (2,) * 40])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -94,13 +95,15 @@ def test_two_ranks_make_the_same_update_as_one(job_for: Callable[..., Job], tmp_
     script = tmp_path / "ranks.py"
     script.write_text(RANK_SCRIPT)
     root = Path(__file__).resolve().parents[3]
+    paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     launcher.append("--nproc-per-node=2")
     done = subprocess.run(
         [*launcher, str(script), str(job.run.resolve())],
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
         timeout=120,
     )
     assert done.returncode == 0, done.stderr[-2000:]
