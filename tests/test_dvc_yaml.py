@@ -42,7 +42,7 @@ def test_stages_stand_in_the_order_of_the_flow() -> None:
 
 
 def test_every_stage_file_is_a_stage() -> None:
-    commands = {"clock", "configure", "publish"}
+    commands = {"clock", "configure", "publish", "unlock"}
     files = {path.stem for path in (ROOT / "pipeline").glob("*.py")} - {"__init__"} - commands
     assert files == set(FLOW)
 

@@ -71,6 +71,11 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+def hear_interrupts() -> None:
+    """A test run in the background has them ignored, and bash cannot undo that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(project: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     """train.sh from another folder, with this interpreter."""
     environment = {key: value for key, value in os.environ.items() if key != DEADLINE_VARIABLE}
@@ -82,6 +87,7 @@ def start(project: Path, *arguments: str, **variables: str) -> subprocess.Popen[
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_interrupts,
     )
 
 
