@@ -11,6 +11,7 @@ CUDA device with 60 GiB free and 35 GB of disk. Figures go to bench/RESULTS.md.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import statistics
 import time
@@ -94,7 +95,7 @@ def measure(base: Path, name: str, training: dict[str, Any], steps: int) -> str:
     Supervisor(job, lambda _: None, lambda: None).run(time.time() + 3600)
     rows = as_rows(job.steps_file)
     seconds = statistics.median(
-        b["seconds"] - a["seconds"] for a, b in zip(rows[1:], rows[2:], strict=False)
+        after["seconds"] - before["seconds"] for before, after in itertools.pairwise(rows[1:])
     )
     rate = LENGTH * ranks / seconds
     return f"| {name} | {rate:,.0f} | {rows[-1]['memory_gib']:.1f} |"
