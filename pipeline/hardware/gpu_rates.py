@@ -88,10 +88,10 @@ def gpu_rate(gpu: Gpu) -> GpuRate:
 def achieved_share(gpu: Gpu) -> float:
     """Share of the peak that a LoRA step of a large model reaches.
 
-    0.5 from capability 8.0 up: measured with transformers and PEFT on an H200,
-    Qwen3-14B, full checkpointing and a chunked loss: 4,341 tokens/s at 16,384
-    tokens and 4,839 at 8,192, which is 0.50 and 0.49 of 989 TFLOP/s. Before
+    0.43 from capability 8.0 up: measured with this trainer on an H200 (sizes of
+    Qwen3-14B, rank 64, full recomputation, one document of 16,384 tokens): 3,624
+    tokens/s are 0.43 of 989 TFLOP/s (bench/RESULTS.md). Before
     8.0 there is no fused attention with grouped keys, and a 70 W T4 cannot hold
     its clock under tensor load: 0.3, assumed, not measured.
     """
-    return 0.5 if gpu.capability >= (8, 0) else 0.3
+    return 0.43 if gpu.capability >= (8, 0) else 0.3
