@@ -42,7 +42,7 @@ check: ## ruff and mypy
 	@$(ENV_DEV) && python -m ruff check . && python -m ruff format --check . && python -m mypy
 
 verify: ## check the published adapter against the contract, or ADAPTER=folder BASE=folder
-	@$(ENV) && python -m pipeline.verify $(if $(ADAPTER),--adapter "$(ADAPTER)" --base "$(BASE)",--published)
+	@$(ENV) && python -m pipeline.verify $(if $(ADAPTER),--adapter "$(ADAPTER)" $(if $(BASE),--base "$(BASE)"),--published)
 
 evaluate: ## only what an evaluation of the adapter needs
 	@./train.sh evaluate

@@ -11,6 +11,10 @@
 set -euo pipefail
 started=$(date +%s) caller=$PWD
 [[ ${PYTHON-} != */* || $PYTHON == /* ]] || PYTHON=$caller/$PYTHON
+if [[ -n ${PYTHON-} && $("$PYTHON" -c 'print(6 * 7)' 2>/dev/null) != 42 ]]; then
+  echo "train.sh: PYTHON=$PYTHON is not a Python interpreter; give the path of one, or leave it out." >&2
+  exit 2
+fi
 cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")"
 
 # One at a time. DVC's stages do not inherit this lock; each holds runs/stage.lock itself.
@@ -70,7 +74,7 @@ trap '' INT TERM HUP
 if ((status != 0)); then
   python -m pipeline.publish --unfinished || true
   python -m pipeline.report --partial || true
-  echo "train.sh: stopped before the end (status $status); the same command resumes" >&2
+  echo "train.sh: stopped before the end (status $status); the reason stands above. Run it again to go on from there" >&2
   exit "$status"
 fi
 [ $# -gt 0 ] || python -m pipeline.publish

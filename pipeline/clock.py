@@ -11,6 +11,7 @@ the clock when the job is complete.
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import time
@@ -71,7 +72,8 @@ def main(arguments: list[str] | None = None, timer: Timer = machine_remaining) -
     chosen = parser.parse_args(arguments)
     try:
         started = time.time() if chosen.started is None else chosen.started
-        print(f"{begin(Path(), started, timer):.0f}")
+        # Rounded down: a deadline that has passed must not lie in the shell's future.
+        print(math.floor(begin(Path(), started, timer)))
     except UserError as error:
         print(f"clock: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT

@@ -33,10 +33,12 @@ def main(params: Params) -> None:
     progress = Progress("filter", "rows", None)
     intake = Intake(chat, settings_for(chat, params.filter), progress)
     scratch = OUT / "survivors.jsonl"
-    write_rows(scratch, intake.first_pass(list(zip(paths, source_names(paths), strict=True))))
-    held = intake.held_out(params.filter.holdout_problems, params.filter.holdout_seed)
-    kept = write_rows(OUT / "kept.jsonl", intake.second_pass(read_rows(Trace, scratch), held))
-    scratch.unlink()
+    try:
+        write_rows(scratch, intake.first_pass(list(zip(paths, source_names(paths), strict=True))))
+        held = intake.held_out(params.filter.holdout_problems, params.filter.holdout_seed)
+        kept = write_rows(OUT / "kept.jsonl", intake.second_pass(read_rows(Trace, scratch), held))
+    finally:
+        scratch.unlink(missing_ok=True)
     write_rows(OUT / "dropped.jsonl", intake.dropped)
     funnel = describe_funnel(intake.tallies.values())
     if not kept:

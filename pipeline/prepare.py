@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from pipeline.base.artifacts import Json, write_json
+from pipeline.base.artifacts import Json, user_path, write_json
 from pipeline.base.base_checks import check_base
 from pipeline.base.fingerprint import HashCache, fingerprint
 from pipeline.base.params import EMBEDDED, HOLDOUT, Params
@@ -27,7 +27,7 @@ OUT = Path("work/prepare")
 
 def describe_base(params: Params, cache: HashCache) -> Json:
     """Kind, place, fingerprint and sizes of the base, which is checked on the way."""
-    kind, base = "external", Path(params.base.path).expanduser()
+    kind, base = "external", user_path(params.base.path)
     if params.base.path == EMBEDDED:
         kind, base = "embedded", BASE
         ensure_base(base, cache)

@@ -64,9 +64,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def recorded_base() -> Path:
+    """The base that this project's data was made for."""
+    if not BASE_RECORD.is_file():
+        raise UserError(f"{BASE_RECORD}: file not found", "Run `make train`, or give BASE=folder.")
+    return Path(read_json(BASE_RECORD)["path"])
+
+
 def chosen_case(options: argparse.Namespace, limits: VerifyParams) -> Case:
     """The case that the command line asks for."""
-    base = options.base if options.base is not None else Path(read_json(BASE_RECORD)["path"])
+    base = options.base if options.base is not None else recorded_base()
+    for what, folder in (("adapter", options.adapter), ("base", base)):
+        if folder is not None and not folder.exists():
+            raise UserError(f"{what} {folder}: no such folder", "Correct the path.")
     if options.published:
         summary = published_summary(Path())
         seen = {SUMMARY_FILE: summary["base_fingerprint"]} if summary else None

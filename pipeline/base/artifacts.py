@@ -87,8 +87,12 @@ def write_jsonl(path: Path, rows: Iterable[Json]) -> int:
     return count
 
 
-def read_json(path: Path) -> Json:
-    """Read one JSON file; a missing or broken one is the user's to mend."""
+def read_json(path: Path, broken: str = "Delete it and run again.") -> Json:
+    """Read one JSON file; a missing or broken one is the user's to mend.
+
+    Args:
+        broken: the remedy for a file that cannot be parsed.
+    """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -96,7 +100,7 @@ def read_json(path: Path) -> Json:
             f"{path}: file not found", "Run the stage that makes it: `dvc repro`."
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid JSON ({error})", "Delete it and run again.") from None
+        raise UserError(f"{path}: not valid JSON ({error})", broken) from None
 
 
 def read_jsonl(path: Path) -> Iterator[Json]:
@@ -151,6 +155,18 @@ def remove_tree(folder: Path) -> None:
     """Delete a folder of ours, its marker first, so that no torn one looks whole."""
     (folder / MARKER).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def user_path(text: str) -> Path:
+    """A path as a user writes it: `~` is the home folder.
+
+    Raises:
+        UserError: there is no such home folder.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise UserError(f"{text}: {error}", "Write the path out.") from None
 
 
 def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:

@@ -44,7 +44,7 @@ def check_base(base: Path, prompt: PromptParams) -> ModelShape:
             _object(base / name)
     _require_decoder(base, read_config(base))
     _require_shards(base)
-    shape = _shape(base)
+    shape = model_shape(base)
     _require_embedding_rows(base, shape)
     tokenizer = _chat(base, prompt).tokenizer
     _require_rows_for_tokens(base, tokenizer, shape)
@@ -53,7 +53,7 @@ def check_base(base: Path, prompt: PromptParams) -> ModelShape:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    value = read_json(path)
+    value = read_json(path, broken=COPY_AGAIN)
     if not isinstance(value, dict):
         raise UserError(f"{path}: holds a {type(value).__name__}, not an object", COPY_AGAIN)
     return value
@@ -82,15 +82,6 @@ def _require_shards(base: Path) -> None:
         raise UserError(f"{path}: tensor {missing[0]} is in none of the files", COPY_AGAIN)
 
 
-def _shape(base: Path) -> ModelShape:
-    try:
-        return model_shape(base)
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f"{base / 'config.json'}: a size is not a number ({error})", COPY_AGAIN
-        ) from None
-
-
 def _require_embedding_rows(base: Path, shape: ModelShape) -> None:
     for name, sides in tensor_shapes(base).items():
         if name.endswith(EMBEDDING) and sides != (shape.vocabulary, shape.hidden):
@@ -104,7 +95,8 @@ def _require_embedding_rows(base: Path, shape: ModelShape) -> None:
 def _chat(base: Path, prompt: PromptParams) -> Chat:
     """Tokenizer and template, which must be able to render a prompt."""
     path = base / "tokenizer.json"
-    if path.is_file() and "vocab" not in (_object(path).get("model") or {}):
+    model = _object(path).get("model") if path.is_file() else {"vocab": {}}
+    if not isinstance(model, dict) or "vocab" not in model:
         raise UserError(f"{path}: holds no vocabulary", COPY_AGAIN)
     try:
         chat = Chat(base, prompt)

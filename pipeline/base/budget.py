@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.base.artifacts import read_json, write_json
+from pipeline.base.errors import UserError
 
 Now = Callable[[], float]
 """A clock in seconds since the epoch; tests inject their own."""
@@ -105,10 +106,20 @@ def unfinished_job(root: Path) -> str:
     return "" if record is None else str(record.get("job", ""))
 
 
+def _read_record(path: Path) -> dict[str, Any]:
+    """clock.json, which must hold every number that is reckoned with."""
+    remedy = "Delete it to start a new clock."
+    record = read_json(path, broken=remedy)
+    needed = {"used_before", "session_started", "heartbeat", "finished"}
+    if not isinstance(record, dict) or not needed <= record.keys():
+        raise UserError(f"{path}: not a clock of this project", remedy)
+    return record
+
+
 def _open_record(root: Path) -> dict[str, Any] | None:
     """clock.json of a job that has not been finished."""
     path = root / CLOCK_FILE
-    record: dict[str, Any] | None = read_json(path) if path.is_file() else None
+    record = _read_record(path) if path.is_file() else None
     return None if record is None or record["finished"] else record
 
 
@@ -122,7 +133,7 @@ def open_budget(root: Path, hours: float, now: Now = time.time) -> Budget:
     path = root / CLOCK_FILE
     if not path.is_file():
         return start_session(root, hours, now)
-    record = read_json(path)
+    record = _read_record(path)
     if record["finished"] or now() - record["heartbeat"] > 3600:
         return start_session(root, hours, now)
     left = hours * 3600 - record["used_before"]
@@ -143,7 +154,7 @@ def finish_session(root: Path) -> float:
     path = root / CLOCK_FILE
     if not path.is_file():
         return 0.0
-    record = read_json(path)
+    record = _read_record(path)
     record["finished"] = True
     write_json(path, record)
     return float(record["used_before"] + record["heartbeat"] - record["session_started"])

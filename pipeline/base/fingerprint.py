@@ -26,6 +26,12 @@ SMALL_FILES = (
 """What, besides `*.safetensors`, decides how the base behaves."""
 
 
+SIZES = (
+    "num_attention_heads", "num_key_value_heads", "num_hidden_layers", "hidden_size",
+    "intermediate_size", "head_dim", "vocab_size", "max_position_embeddings",
+)  # fmt: skip
+"""Keys of config.json that must be whole numbers where they are given."""
+
 SUPPORTED_MODELS = ("llama", "mistral", "qwen2", "qwen3")
 """Families that can be trained: plain attention, without sinks and soft caps."""
 
@@ -61,7 +67,7 @@ def read_config(base: Path) -> dict[str, Any]:
     path = base / "config.json"
     if not path.is_file():
         raise UserError(f"{path}: file not found", "Give a folder in the transformers format.")
-    return dict(read_json(path))
+    return dict(read_json(path, broken="Copy the base again."))
 
 
 def weight_files(base: Path) -> list[Path]:
@@ -72,7 +78,7 @@ def weight_files(base: Path) -> list[Path]:
     """
     index = base / "model.safetensors.index.json"
     if index.is_file():
-        names = sorted(set(read_json(index)["weight_map"].values()))
+        names = sorted(set(read_json(index, broken="Copy the base again.")["weight_map"].values()))
         missing = [name for name in names if not (base / name).is_file()]
         if missing:
             raise UserError(f"{base}: {missing[0]} is missing", "Copy the base again.")
@@ -103,6 +109,12 @@ def model_shape(base: Path) -> ModelShape:
     """Sizes of a decoder-only base, from config.json and the weight headers."""
     config = read_config(base)
     shapes = tensor_shapes(base)
+    for key in SIZES:
+        if config.get(key) is not None and type(config[key]) is not int:
+            raise UserError(
+                f"{base / 'config.json'}: {key} = {config[key]!r} is not a whole number",
+                "Copy the base again.",
+            )
     try:
         heads = int(config["num_attention_heads"])
         return ModelShape(

@@ -27,14 +27,18 @@ class Section(BaseModel):
     """Base of all sections: closed, immutable, no silent conversions."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
     )
 
 
 class BudgetParams(Section):
     """The wall clock of one job, restarts included."""
 
-    hours: float = Field(gt=0)
+    hours: float = Field(gt=0, le=10_000)
     """Hard limit in hours; a `sandbox-timer` command that reports less wins."""
     evaluation_share: float = Field(ge=0, lt=1)
     """Share of the budget for `baseline` and `evaluate` together."""
@@ -264,6 +268,10 @@ def load_params(path: Path) -> Params:
     except FileNotFoundError:
         raise UserError(
             f"{path}: file not found", "Run from the project's folder or pick one: `make use`."
+        ) from None
+    except IsADirectoryError:
+        raise UserError(
+            f"{path} is a folder", "Move it away; `make use` writes the file."
         ) from None
     except (YAMLError, UnicodeDecodeError) as error:
         first = " ".join(str(error).split())

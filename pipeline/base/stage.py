@@ -36,6 +36,18 @@ from pipeline.base.progress import duration
 STAGE_LOCK = Path("runs/stage.lock")
 """Held while a stage works: DVC leaves a stage behind when it dies before it."""
 
+_WRITABLE = ("cannot be written", "Make the project's folder writable, or copy it elsewhere.")
+MENDABLE = {
+    errno.ENOSPC: ("no space left", "Free some space and run again."),
+    errno.EDQUOT: ("the quota is used up", "Free some space and run again."),
+    errno.EACCES: ("permission denied", "Give this user the right to it."),
+    errno.EPERM: ("not permitted", "Give this user the right to it."),
+    errno.EROFS: _WRITABLE,
+    errno.ENOTDIR: ("a file stands where a folder is needed", "Move it away and run again."),
+    errno.EISDIR: ("a folder stands where a file is needed", "Move it away and run again."),
+}
+"""What the user can mend when the system refuses a file: fault and remedy."""
+
 Work = Callable[[Params], None]
 Snapshot = dict[str, Any]
 
@@ -121,9 +133,10 @@ def run_stage(name: str, work: Work, root: Path | None = None) -> int:
 
 
 def _report_bug(name: str, error: Exception) -> int:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in MENDABLE:
         where = error.filename or Path.cwd()
-        print(f"{name}: no space left at {where}. Free some space and run again.", file=sys.stderr)
+        what, remedy = MENDABLE[error.errno]
+        print(f"{name}: {where}: {what}. {remedy}", file=sys.stderr, flush=True)
         return EXIT_BAD_INPUT
     traceback.print_exc()
     print(f"{name}: internal error: {type(error).__name__}: {error}", file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pipeline.base.artifacts import Json
+from pipeline.base.artifacts import Json, user_path
 from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import HashCache
 from pipeline.corpus.sources import SUFFIXES, data_files
@@ -29,7 +29,7 @@ def describe_files(key: str, paths: Iterable[str | Path], cache: HashCache) -> l
     return [
         {"path": str(file), "bytes": file.stat().st_size, "sha256": cache.sha256(file)}
         for path in paths
-        for file in _checked(key, Path(path).expanduser())
+        for file in _checked(key, user_path(str(path)))
     ]
 
 

@@ -66,6 +66,8 @@ def final_summary(train: dict[str, Any], seconds: float) -> Summary:
 
 def score_line(label: str, scores: dict[str, Any]) -> str:
     """One line of accuracy: pass@1 and best-of-k with their 95 % intervals."""
+    if not scores["problems"]:
+        return f"  {label:<8} no problem was answered in the time there was"
     parts = []
     for name, key in (("pass@1", "pass_at_1"), (f"best of {scores['k']}", "best_of_k")):
         low, high = scores[f"{key}_interval"]

@@ -14,6 +14,7 @@ from pipeline.summary.funnel import funnel_section, tokens_section
 from pipeline.summary.markdown import short, table
 from pipeline.summary.run_facts import facts_section, plan_section, time_section
 
+CUT_NOTE = "**This run was cut short.**"
 LOSS_PICTURE = "work/report/loss.svg"
 
 
@@ -43,7 +44,7 @@ def _missing(evidence: Evidence) -> list[str]:
     if not missing:
         return []
     return [
-        "> **This run was cut short.** What follows is what exists; not there:",
+        f"> {CUT_NOTE} What follows is what exists; not there:",
         "> " + ", ".join(f"`{path}`" for path in missing) + ".",
         "",
     ]

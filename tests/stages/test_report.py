@@ -73,3 +73,18 @@ def test_command_with_partial_on_an_empty_project(tmp_path: Path) -> None:
 def test_stage_leaves_torch_out() -> None:
     check = "import sys, pipeline.report; raise SystemExit(int('torch' in sys.modules))"
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_cut_run_does_not_write_over_the_page_of_a_finished_one(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report.main(make_params())
+    finished = outputs(project)
+    (project / "work/verify/contract.json").unlink()
+    report.main(make_params(), cut=True)
+    assert outputs(project) == finished
+    assert "of the last finished run stays" in capsys.readouterr().out
+    (project / "results.md").unlink()
+    report.main(make_params(), cut=True)
+    report.main(make_params(), cut=True)
+    assert "cut short" in outputs(project)[0]

@@ -104,3 +104,20 @@ def test_bad_params_end_it_in_one_line(project: Path, capsys: pytest.CaptureFixt
     assert main([], no_timer) == 2
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "{"])
+def test_a_damaged_clock_is_one_line(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (project / CLOCK_FILE).parent.mkdir(exist_ok=True)
+    (project / CLOCK_FILE).write_text(text)
+    assert main([], no_timer) == 2
+    assert "clock.json" in capsys.readouterr().err
+
+
+def test_a_deadline_is_never_rounded_into_the_future(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([], lambda: 0.0) == 0
+    assert float(capsys.readouterr().out) <= time.time()

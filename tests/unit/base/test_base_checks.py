@@ -106,7 +106,9 @@ def test_what_is_no_decoder_is_refused(base: Path, change: dict[str, Any]) -> No
 
 def test_a_size_that_is_no_number_is_refused(base: Path) -> None:
     edit(base / "config.json", lambda tree: tree.update(num_hidden_layers="two"))
-    assert "a size is not a number" in refusal(base)
+    assert "num_hidden_layers = 'two' is not a whole number" in refusal(base)
+    edit(base / "config.json", lambda tree: tree.update(num_hidden_layers=2, hidden_size="64"))
+    assert "hidden_size = '64' is not a whole number" in refusal(base)
 
 
 @pytest.mark.parametrize("key", ["vocab_size", "hidden_size"])

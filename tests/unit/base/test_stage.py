@@ -61,7 +61,18 @@ def test_good_work_ends_with_0_and_is_timed(
         (
             OSError(errno.ENOSPC, "full", "/x/y"),
             2,
-            "filter: no space left at /x/y. Free some space and run again.\n",
+            "filter: /x/y: no space left. Free some space and run again.\n",
+        ),
+        (
+            PermissionError(errno.EACCES, "no", "/x/y"),
+            2,
+            "filter: /x/y: permission denied. Give this user the right to it.\n",
+        ),
+        (
+            OSError(errno.EROFS, "no", "/x/y"),
+            2,
+            "filter: /x/y: cannot be written. Make the project's folder writable, or copy it "
+            "elsewhere.\n",
         ),
     ],
 )
