@@ -127,11 +127,11 @@ def _part(part: Value, field: str) -> tuple[str, str]:
     if not isinstance(part, dict):
         raise RowFault("wrong-type", f"`{field}` holds a part of type {type(part).__name__}")
     kind = part.get("type", "text")
-    if kind not in _TEXT_PARTS | _THINKING_PARTS:
+    if not isinstance(kind, str) or kind not in _TEXT_PARTS | _THINKING_PARTS:
         raise RowFault("not-text", f"`{field}` holds a part of type {excerpt_of(kind)}")
-    for name in ("text", "value", "content", str(kind)):
+    for name in ("text", "value", "content", kind):
         if isinstance(part.get(name), str):
-            return str(kind), part[name]
+            return kind, part[name]
     raise RowFault("wrong-type", f"`{field}` holds a {kind} part without text")
 
 

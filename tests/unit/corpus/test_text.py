@@ -81,6 +81,7 @@ def test_content_parts_join_and_other_types_are_refused() -> None:
         ({"k": 1}, "wrong-type"),
         ([3], "wrong-type"),
         ([{"type": "image", "url": "u"}], "not-text"),
+        ([{"type": ["text"], "text": "a"}], "not-text"),
         ([{"type": "text"}], "wrong-type"),
         ([{"type": "reasoning", "text": "hm"}], "wrong-type"),
     ):
