@@ -33,7 +33,7 @@ def main(params: Params) -> None:
     if clean["kept"] < 1:
         raise UserError(
             f"{CLEAN}: no trace is left of {clean['read']} ({clean['dropped']})",
-            "Give more data in data.path, or see work/filter/funnel.json for what dropped them.",
+            "Give more data in data.sources, or see work/filter/funnel.json for what dropped them.",
         )
     shape = ModelShape(**read_json(BASE)["shape"])
     plans = make_plans(shape, machine_from_json(read_json(MACHINE)), params)

@@ -3,6 +3,7 @@
 `params.yaml` holds `budget`, the inputs, then one section per stage. Unknown
 keys are refused and all faults are reported in one message. Nothing here edits
 a value: what is `null` is derived by the plan stage, which writes what it chose.
+The corpus room's sections are in params_corpus.py.
 """
 
 from __future__ import annotations
@@ -10,29 +11,40 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pipeline.base.errors import UserError
+from pipeline.base.params_corpus import (
+    EMBEDDED,
+    HOLDOUT,
+    DataParams,
+    DecontaminateParams,
+    ExecutorParams,
+    FilterParams,
+    HoldoutParams,
+    Section,
+    SelectParams,
+    SemanticParams,
+    SourceParams,
+)
 
-EMBEDDED = "embedded"
-"""Stands for a path: take what ships with the project (see pipeline/embedded)."""
-
-HOLDOUT = "holdout"
-"""As `data.panel`: evaluate on problems held out of the training data."""
-
-
-class Section(BaseModel):
-    """Base of all sections: closed, immutable, no silent conversions."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        use_attribute_docstrings=True,
-        allow_inf_nan=False,
-    )
+__all__ = [
+    "EMBEDDED",
+    "HOLDOUT",
+    "DataParams",
+    "DecontaminateParams",
+    "ExecutorParams",
+    "FilterParams",
+    "HoldoutParams",
+    "Params",
+    "Section",
+    "SelectParams",
+    "SemanticParams",
+    "SourceParams",
+    "load_params",
+]
 
 
 class BudgetParams(Section):
@@ -53,45 +65,6 @@ class BaseParams(Section):
     """Folder with config, tokenizer and safetensors; or `embedded`."""
 
 
-class DataParams(Section):
-    """The reasoning traces and the problems that measure the result."""
-
-    path: str = Field(min_length=1)
-    """A .jsonl, .json or .parquet file, a folder of them, or `embedded`."""
-    panel: str = Field(min_length=1)
-    """Evaluation problems: a file, `embedded`, or `holdout` (taken from the data)."""
-    embedded_rows: int = Field(ge=50)
-    """Rows that the embedded generator writes; ignored for a given `path`."""
-    embedded_seed: int = Field(ge=0)
-    """Seed of the embedded generator."""
-
-
-class FilterParams(Section):
-    """Which rows are worth learning from."""
-
-    english_only: bool
-    """Drop rows with non-Latin scripts or dense foreign function words."""
-    holdout_problems: int = Field(ge=0)
-    """Problems reserved for evaluation, chosen by hash of the problem text."""
-    holdout_seed: int = Field(ge=0)
-    """Changes which problems are reserved."""
-    max_unreadable_share: float = Field(ge=0, le=1)
-    """More unreadable rows than this share of a file stops the run."""
-    min_solution_characters: int = Field(ge=0)
-    """A shorter reply states an answer without reasoning and is dropped."""
-
-
-class DecontaminateParams(Section):
-    """What must not be learnt."""
-
-    protected: list[str]
-    """Files of protected problems, besides the panel, which always is one."""
-    ngram_words: int = Field(ge=3)
-    """Length in words of an overlap that counts as a copy (13 is the custom)."""
-    boilerplate_share: float = Field(gt=0, le=1)
-    """An n-gram in more than this share of training problems is no evidence."""
-
-
 class PlanParams(Section):
     """Choices that may be left to the machine; null means: derive it."""
 
@@ -105,19 +78,6 @@ class PlanParams(Section):
     """Recompute activations in the backward pass."""
     training_tokens_per_second: float | None = Field(default=None, gt=0)
     """Measured rate of this machine; null uses the rate that the probe predicts."""
-
-
-class SelectParams(Section):
-    """Which of the clean rows are trained within the token budget."""
-
-    policy: Literal["shortest_correct", "first", "all"]
-    """Order of preference among the traces of one problem."""
-    max_traces_per_problem: int = Field(ge=1)
-    """Upper limit a problem; ignored by policy `all`."""
-    token_budget: int | None = Field(default=None, ge=1)
-    """Unique tokens to keep; null takes the plan's figure."""
-    seed: int = Field(ge=0)
-    """Order in which problems enter the budget."""
 
 
 class PromptParams(Section):
@@ -230,7 +190,10 @@ class Params(Section):
     budget: BudgetParams
     base: BaseParams
     data: DataParams
+    executor: ExecutorParams
     filter: FilterParams
+    holdout: HoldoutParams
+    semantic: SemanticParams
     decontaminate: DecontaminateParams
     plan: PlanParams
     select: SelectParams

@@ -18,7 +18,7 @@ from pipeline.corpus.text import RowFault, printable
 
 REMEDIES = {
     "no-schema": "Rename the columns to ones that docs/data.md lists.",
-    "no-solution": "Point `data.path` to traces: problems alone cannot be learnt from.",
+    "no-solution": "Point `data.sources` to traces: problems alone cannot be learnt from.",
     "no-box": "Take traces that put the answer in \\boxed{}, or end a solution with `#### answer`.",
     "no-gold": "Add a column `answer` with the right answer.",
     "wrong-answer": "Check that the answer column belongs to the problems.",

@@ -147,7 +147,18 @@ class Intake:
         self.index.note_id(place, source, row.row_id, key)
         self.index.problems.add(key)
         return Trace(
-            key, row.problem, row.gold, row.thinking, row.solution, source, origin, tokens=0
+            key,
+            row.problem,
+            row.gold,
+            row.thinking,
+            row.solution,
+            source,
+            origin,
+            0,
+            key,
+            "unknown",
+            None,
+            1.0,
         )
 
     def _drop(self, origin: str, source: str, fault: RowFault, text: str) -> None:

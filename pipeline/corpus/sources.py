@@ -42,7 +42,7 @@ def data_files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise UserError(f"{path}: no such file or folder", "Correct `data.path` in params.yaml.")
+        raise UserError(f"{path}: no such file or folder", "Correct `data.sources` in params.yaml.")
     found = [
         file
         for file in sorted(path.rglob("*"))
@@ -53,7 +53,7 @@ def data_files(path: Path) -> list[Path]:
     if not found:
         raise UserError(
             f"{path}: no data file in this folder (looked for {', '.join(SUFFIXES)})",
-            "Put the traces there or correct `data.path` in params.yaml.",
+            "Put the traces there or correct `data.sources` in params.yaml.",
         )
     return found
 

@@ -13,6 +13,7 @@ from pipeline.base.artifacts import read_json, sha256_file, write_json
 from pipeline.base.errors import UserError
 from pipeline.base.records import Dropped, Problem, Trace, problem_id, read_rows, write_rows
 from tests.support.settings import make_params
+from tests.support.traces import make_trace
 
 OUT = Path("work/decontaminate")
 STORY = (
@@ -22,7 +23,7 @@ STORY = (
 
 
 def trace(number: int, problem: str) -> Trace:
-    return Trace(problem_id(problem), problem, "1", "", "\\boxed{1}", "t", f"t:{number}", 9)
+    return make_trace(problem, "1", source="t", origin=f"t:{number}")
 
 
 def sums(count: int) -> list[str]:

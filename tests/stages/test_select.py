@@ -9,8 +9,9 @@ import pytest
 from pipeline import select
 from pipeline.base.artifacts import read_json, write_json
 from pipeline.base.errors import UserError
-from pipeline.base.records import Trace, problem_id, read_rows, write_rows
+from pipeline.base.records import Trace, read_rows, write_rows
 from tests.support.settings import make_params
+from tests.support.traces import make_trace
 
 OUT = Path("work/select")
 
@@ -20,7 +21,7 @@ def trace(number: int) -> Trace:
     problem = f"Problem {number % 10}?"
     tokens = 50 + number % 10 - 10 * (number // 10)
     where = f"t{number // 10}.jsonl"
-    return Trace(problem_id(problem), problem, "1", "", "\\boxed{1}", where, f"t:{number}", tokens)
+    return make_trace(problem, "1", source=where, origin=f"t:{number}", tokens=tokens)
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 from pipeline import tokenize
 from pipeline.base.artifacts import read_json, read_jsonl, sha256_file, write_json
 from pipeline.base.errors import UserError
-from pipeline.base.records import Trace, problem_id, write_rows
+from pipeline.base.records import Trace, write_rows
 from tests.support.settings import make_params
 from tests.support.tiny import CHATML, write_tiny_tokenizer
+from tests.support.traces import make_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +28,8 @@ def trace(number: int) -> Trace:
     problem = f"What is {number} + {number}?"
     solution = f"{number} twice " + "and again " * (number % 5) + f"is \\boxed{{{2 * number}}}."
     where = f"sums.jsonl:{number}"
-    return Trace(problem_id(problem), problem, str(2 * number), "", solution, "sums", where, 0)
+    gold = str(2 * number)
+    return make_trace(problem, gold, solution=solution, source="sums", origin=where, tokens=0)
 
 
 @pytest.fixture
@@ -67,15 +70,11 @@ def test_every_row_is_packed_once_and_the_figures_agree(project: Path) -> None:
 
 def test_too_long_row_is_counted_in_the_manifest(project: Path) -> None:
     long = trace(99).solution + " and on" * 300
-    rows = [trace(1), trace(2), Trace(*(*_fields(trace(3))[:4], long, "sums", "sums.jsonl:99", 0))]
+    rows = [trace(1), trace(2), replace(trace(3), solution=long, origin="sums.jsonl:99")]
     write_rows(project / "work/select/traces.jsonl", rows)
     manifest = run()
     assert manifest["dropped"] == {"too-long": 1}
     assert manifest["documents"] == 2
-
-
-def _fields(row: Trace) -> tuple[Any, ...]:
-    return tuple(getattr(row, name) for name in row.__slots__)
 
 
 def test_running_again_changes_nothing_and_another_template_does(project: Path) -> None:

@@ -14,7 +14,7 @@ from tokenizers import normalizers, processors
 from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
 from pipeline.base.progress import Progress
-from pipeline.base.records import Trace, problem_id
+from pipeline.base.records import Trace
 from pipeline.corpus.encoding import (
     Document,
     Encoding,
@@ -26,6 +26,7 @@ from pipeline.corpus.encoding import (
 )
 from tests.support.settings import make_params
 from tests.support.tiny import CHATML, write_tiny_tokenizer
+from tests.support.traces import make_trace
 
 PROMPT = make_params().prompt
 
@@ -50,8 +51,8 @@ def trace(number: int = 1, thinking: str = "", solution: str | None = None) -> T
     if solution is None:
         solution = f"We add 1 to {number}.\n\nThe answer is \\boxed{{{number + 1}}}."
     where = f"sums.jsonl:{number}"
-    return Trace(
-        problem_id(problem), problem, str(number + 1), thinking, solution, "sums", where, 0
+    return make_trace(
+        problem, str(number + 1), thinking=thinking, solution=solution, source="sums", origin=where
     )
 
 

@@ -11,11 +11,11 @@ import pytest
 from pipeline.base.artifacts import sha256_file
 from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
-from pipeline.base.records import Trace, problem_id
 from pipeline.corpus.encoding import Document
 from pipeline.corpus.packed_files import prove_masks, write_arrays
 from tests.support.settings import make_params
 from tests.support.tiny import write_tiny_tokenizer
+from tests.support.traces import make_trace
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
 
 def document(chat: Chat, number: int) -> Document:
     problem, solution = f"Say {number}.", f"{number} " * number
-    row = Trace(problem_id(problem), problem, "", "", solution, "s", f"s.jsonl:{number}", 0)
+    row = make_trace(problem, solution=solution, source="s", origin=f"s.jsonl:{number}")
     one = chat.encode(problem, "", solution)
     return Document(row, np.array(one.prompt + one.reply, dtype=np.int32), len(one.prompt))
 
