@@ -37,7 +37,8 @@ def left_by_machine(timer: Timer) -> float | None:
 
 def job_of(params: Params) -> str:
     """What tells one job from another: the base, and the data that it learns from."""
-    return f"{params.base.path} with {params.data.path}"
+    data = ", ".join(source.path for source in params.data.described())
+    return f"{params.base.path} with {data}"
 
 
 def begin(root: Path, started: float, timer: Timer, now: Callable[[], float] = time.time) -> float:

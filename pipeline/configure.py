@@ -28,6 +28,8 @@ PRESETS = Path("presets")
 SHIPPED = "demo"
 """The preset that equals params.yaml as shipped."""
 
+HUB = "hub:"
+"""Begins a data set that is fetched by name and commit."""
 JOB_BASE, JOB_DATA = Path("/models/qwen3-14b"), Path("/app/data/train.jsonl")
 """Inputs of the known job, at the places where its machine holds them."""
 JOB_PRESETS = (
@@ -123,6 +125,11 @@ def round_trip() -> YAML:
     return yaml
 
 
+def _shown(source: Any) -> str:
+    """A source of data.sources, which may be a path or a mapping, as its path."""
+    return str(source["path"] if isinstance(source, dict) else source)
+
+
 def override(changes: dict[tuple[str, str], str]) -> list[str]:
     """Set keys of params.yaml in place, comments kept; return a line for each that changed."""
     load_params(PARAMS)
@@ -130,30 +137,50 @@ def override(changes: dict[tuple[str, str], str]) -> list[str]:
     tree = yaml.load(PARAMS.read_text(encoding="utf-8"))
     said = []
     for (section, key), value in changes.items():
-        if tree[section][key] != value:
-            said.append(f"{PARAMS}: {section}.{key}: {tree[section][key]} -> {value}")
-            tree[section][key] = value
+        old = tree[section][key]
+        if isinstance(old, list):
+            changed, shown = old != [value], ", ".join(map(_shown, old))
+        else:
+            changed, shown = old != value, old
+        if changed:
+            said.append(f"{PARAMS}: {section}.{key}: {shown} -> {value}")
+            if isinstance(old, list):
+                old[:] = [value]
+            else:
+                tree[section][key] = value
     if said:
         with writing_text(PARAMS) as stream:
             yaml.dump(tree, stream)
     return said
 
 
-def located(value: str, caller: Path) -> str:
-    """A path as given from the caller's folder, made absolute; special words stay."""
-    return value if value in (EMBEDDED, HOLDOUT) else str((caller / value).absolute())
+def located(name: str, value: str, caller: Path) -> str:
+    """A path as given from the caller's folder, made absolute; special words stay.
+
+    Raises:
+        UserError: nothing is there.
+    """
+    if value in (EMBEDDED, HOLDOUT) or value.startswith(HUB):
+        return value
+    path = (caller / value).absolute()
+    if not path.exists() and not any(Path("/").glob(str(path.relative_to("/")))):
+        raise UserError(
+            f"{name.upper()}={value}: no such file or folder",
+            f"Correct the path; {PARAMS} is unchanged.",
+        )
+    return str(path)
 
 
 def run(chosen: argparse.Namespace) -> list[str]:
     """Do what the options say; return the lines to print."""
     if chosen.preset is not None:
         return [use_preset(chosen.preset, force=chosen.force)]
-    given = {
-        ("base", "path"): chosen.base,
-        ("data", "path"): chosen.data,
-        ("data", "panel"): chosen.panel,
+    keys = {"base": ("base", "path"), "data": ("data", "sources"), "panel": ("data", "panel")}
+    changes = {
+        key: located(name, value, chosen.caller)
+        for name, key in keys.items()
+        if (value := getattr(chosen, name))
     }
-    changes = {key: located(value, chosen.caller) for key, value in given.items() if value}
     said = []
     if chosen.auto and not changes and (taken := take_job_preset()):
         said.append(taken)
@@ -167,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="also over an edited params.yaml")
     parser.add_argument("--auto", action="store_true", help="recognise a known job")
     parser.add_argument("--base", help="base.path")
-    parser.add_argument("--data", help="data.path")
+    parser.add_argument("--data", help="data.sources, as its only entry")
     parser.add_argument("--panel", help="data.panel")
     parser.add_argument("--caller", type=Path, default=Path(), help="where paths start")
     try:

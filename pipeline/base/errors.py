@@ -10,6 +10,8 @@ from __future__ import annotations
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
+EXIT_NON_FINITE = 3
+"""A training worker saw a loss or gradient that is no finite number."""
 EXIT_INTERRUPTED = 130
 """A signal ended the work after its state was saved; running again resumes."""
 

@@ -21,7 +21,13 @@ from types import FrameType
 from typing import Any
 
 from pipeline.base.artifacts import canonical_hash, dump_json, is_complete, sha256_file
-from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Interrupted, UserError
+from pipeline.base.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_NON_FINITE,
+    Interrupted,
+    UserError,
+)
 from pipeline.base.lock import held_by_another, is_held
 from pipeline.learning.checkpoint import all_checkpoints, as_rows
 from pipeline.learning.job import LOCK_FILE, Job, read_journal
@@ -29,7 +35,6 @@ from pipeline.learning.schedule import total_steps
 from pipeline.learning.signals import handle_stopping
 
 WORKER = "pipeline.learning.worker"
-EXIT_NON_FINITE = 3
 POLL_SECONDS = 0.2
 SAVING_SECONDS = 900.0
 """Patience with a rank that was asked to end: a checkpoint of a large base takes minutes."""

@@ -21,7 +21,13 @@ import torch
 from accelerate import PartialState
 
 from pipeline.base.artifacts import dump_json, write_jsonl
-from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UserError
+from pipeline.base.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_NON_FINITE,
+    EXIT_OK,
+    UserError,
+)
 from pipeline.base.lock import hold
 from pipeline.base.progress import Progress, duration
 from pipeline.learning import checkpoint, schedule
@@ -41,7 +47,6 @@ from pipeline.learning.step import (
     make_optimizer,
 )
 
-EXIT_NON_FINITE = 3
 MEASURED_STEPS = 3
 """Steps that are timed before the clock may change the plan."""
 REPLAN_EVERY_SECONDS = 30.0

@@ -198,11 +198,12 @@ def test_a_used_up_budget_publishes_what_there_is(project: Path) -> None:
 
 
 def test_inputs_given_on_the_command_line_reach_params(project: Path) -> None:
-    code, output = run(project, BASE="models/x", DATA="/data/t.jsonl")
+    base, data = project / "presets", project / "params.yaml"
+    code, output = run(project, BASE=str(base.relative_to("/")), DATA=str(data))
     assert code == 0, output
     text = (project / "params.yaml").read_text()
-    assert "path: /models/x" in text  # from the caller's folder, here /
-    assert "path: /data/t.jsonl" in text
+    assert f"path: {base}" in text  # from the caller's folder, here /
+    assert f"sources: [{data}]" in text
 
 
 def test_wrong_params_stop_it_before_anything_runs(project: Path) -> None:

@@ -92,7 +92,7 @@ def test_another_job_is_told_of_its_fresh_clock(
     assert record["job"] == "embedded with embedded"
     (project / CLOCK_FILE).write_text(json.dumps(record | {"heartbeat": 4600.0}))
     capsys.readouterr()
-    write_params(project, **{"budget.hours": 2.0, "data.path": "other.jsonl"})
+    write_params(project, **{"budget.hours": 2.0, "data.sources": ["other.jsonl"]})
     assert begin(project, 5000.0, no_timer, now=lambda: 5000.0) == 12_200
     assert "a fresh clock, the open one was of embedded with embedded" in capsys.readouterr().err
     begin(project, 5000.0, no_timer, now=lambda: 5000.0)

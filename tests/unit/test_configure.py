@@ -67,24 +67,44 @@ def test_an_override_changes_its_line_alone(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = PARAMS.read_text().splitlines()
-    options = ["--base", "/models/x", "--data", "traces.jsonl", "--panel", "holdout"]
+    model = project / "sub/model"
+    model.mkdir(parents=True)
+    (project / "sub/traces.jsonl").write_text("{}\n")
+    options = ["--base", "model", "--data", "traces.jsonl", "--panel", "holdout"]
     assert main(["--auto", *options, "--caller", str(project / "sub")]) == 0
     after = PARAMS.read_text().splitlines()
     differing = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     assert len(differing) == 3
     assert all(old.partition("#")[2] == new.partition("#")[2] for old, new in differing)
     params = load_params(PARAMS)
-    assert params.base.path == "/models/x"
-    assert params.data.path == str(project / "sub/traces.jsonl")
+    assert params.base.path == str(model)
+    assert params.data.sources == [str(project / "sub/traces.jsonl")]
     assert params.data.panel == "holdout"
-    assert "base.path: embedded -> /models/x" in capsys.readouterr().out
+    assert f"base.path: embedded -> {model}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--base", "--data", "--panel"])
+def test_a_path_that_is_not_there_changes_nothing(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = PARAMS.read_bytes()
+    assert main(["--auto", option, "nope"]) == 2
+    told = capsys.readouterr().err
+    assert f"{option[2:].upper()}=nope: no such file or folder" in told
+    assert PARAMS.read_bytes() == before
+
+
+def test_a_data_set_of_the_hub_is_no_path() -> None:
+    name = "hub:someone/traces@" + "0" * 40
+    assert main(["--data", name]) == 0
+    assert load_params(PARAMS).data.sources == [name]
 
 
 def test_the_same_override_again_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--base", "/models/x"])
+    main(["--base", "presets"])
     before = PARAMS.stat().st_mtime_ns
     capsys.readouterr()
-    assert main(["--base", "/models/x"]) == 0
+    assert main(["--base", "presets"]) == 0
     assert PARAMS.stat().st_mtime_ns == before
     assert capsys.readouterr().out == ""
 
@@ -92,7 +112,7 @@ def test_the_same_override_again_writes_nothing(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("path", sorted((ROOT / "presets").glob("*.yaml")), ids=lambda p: p.stem)
 def test_any_preset_keeps_its_lines_through_an_override(path: Path) -> None:
     shutil.copy(path, PARAMS)
-    main(["--data", "/somewhere/else.jsonl"])
+    assert main(["--data", "presets/*.yaml"]) == 0
     pairs = zip(path.read_text().splitlines(), PARAMS.read_text().splitlines(), strict=True)
     assert len([old for old, new in pairs if old != new]) == 1
 
