@@ -18,9 +18,9 @@ from pipeline.base.params import Params
 from pipeline.base.progress import Progress
 from pipeline.base.records import Trace, read_rows
 from pipeline.base.stage import run_stage
-from pipeline.corpus.encoding import describe_documents, describe_tokenizer, encode_traces
-from pipeline.corpus.packed_files import SCHEMA_VERSION, prove_masks, write_arrays
-from pipeline.corpus.packing import best_fit_decreasing, fill
+from pipeline.packing.encoding import describe_documents, describe_tokenizer, encode_traces
+from pipeline.packing.files import SCHEMA_VERSION, prove_masks, write_arrays
+from pipeline.packing.best_fit import best_fit_decreasing, fill
 
 OUT = Path("work/tokenize")
 

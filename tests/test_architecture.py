@@ -16,7 +16,7 @@ from tests.support.closure import ROOT, imported, parsed
 
 PIPELINE = ROOT / "pipeline"
 FILES = sorted(PIPELINE.rglob("*.py"))
-ROOMS = {"corpus", "embedded", "hardware", "learning", "measurement", "release", "summary"}
+ROOMS = {"corpus", "embedded", "hardware", "learning", "measurement", "packing", "release", "summary"}
 LIGHT_STAGES = [
     "params", "prepare", "probe", "filter", "decontaminate", "plan", "select", "tokenize",
     "train", "report", "clock", "configure", "publish",

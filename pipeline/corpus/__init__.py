@@ -1,1 +1,1 @@
-"""What the model will read: sources, rules, overlap, selection, packing."""
+"""What the model will read: sources, rules, overlap, selection."""

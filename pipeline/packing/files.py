@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.base.artifacts import replacing, sha256_file, write_jsonl
 from pipeline.base.chat import Chat
-from pipeline.corpus.encoding import Document, prove_mask, trained_mask
+from pipeline.packing.encoding import Document, prove_mask, trained_mask
 
 SCHEMA_VERSION = 1
 """Of manifest.json; raised when the layout changes."""

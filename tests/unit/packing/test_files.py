@@ -11,8 +11,8 @@ import pytest
 from pipeline.base.artifacts import sha256_file
 from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
-from pipeline.corpus.encoding import Document
-from pipeline.corpus.packed_files import prove_masks, write_arrays
+from pipeline.packing.encoding import Document
+from pipeline.packing.files import prove_masks, write_arrays
 from tests.support.settings import make_params
 from tests.support.tiny import write_tiny_tokenizer
 from tests.support.traces import make_trace

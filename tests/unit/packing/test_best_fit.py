@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.base.errors import UserError
-from pipeline.corpus.packing import best_fit_decreasing, fill
+from pipeline.packing.best_fit import best_fit_decreasing, fill
 
 LIMIT = 32
 LENGTHS = st.lists(st.integers(1, LIMIT), max_size=60)

@@ -15,7 +15,7 @@ from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
 from pipeline.base.progress import Progress
 from pipeline.base.records import Trace
-from pipeline.corpus.encoding import (
+from pipeline.packing.encoding import (
     Document,
     Encoding,
     describe_documents,

@@ -1,0 +1,1 @@
+"""Token ids, loss masks and packing: what the model will read, laid out on the disk."""
