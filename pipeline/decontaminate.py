@@ -1,46 +1,117 @@
 """Stage decontaminate: drop training problems that repeat a protected one.
 
-Reads  work/filter/kept.jsonl, work/filter/panel.jsonl, work/prepare/data.json and
-       the protected files that it lists
-Writes work/decontaminate/: kept.jsonl, dropped.jsonl, then report.json
+Reads  work/filter/kept.jsonl, work/filter/panel.jsonl, work/prepare/protected.json, the
+       files that it lists, and work/semantic/neighbours.jsonl
+Writes work/decontaminate/: kept.jsonl, dropped.jsonl, review.jsonl, report.md, then
+       report.json
 Run    dvc repro decontaminate    or    python -m pipeline.decontaminate
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.base.artifacts import read_json, write_json
+from pipeline.base.artifacts import read_json, sha256_file, write_json, write_jsonl, write_text
+from pipeline.base.errors import UserError
 from pipeline.base.params import Params
 from pipeline.base.progress import Progress
-from pipeline.base.records import Dropped, Trace, read_rows, write_rows
+from pipeline.base.records import (
+    Dropped,
+    Problem,
+    Trace,
+    excerpt,
+    from_line,
+    read_lines,
+    write_lines,
+    write_rows,
+)
 from pipeline.base.stage import run_stage
-from pipeline.corpus.decontamination import clean, describe, load_sets, protect
+from pipeline.corpus.execution.executor import run_shards
+from pipeline.corpus.execution.scratch import forget_scratch, scratch_folder
+from pipeline.corpus.execution.shards import line_shards
 from pipeline.corpus.funnel import nothing_left
-from pipeline.corpus.overlap import Boilerplate
+from pipeline.corpus.overlap.boilerplate import Excuses
+from pipeline.corpus.overlap.classes import REVIEW_COSINE
+from pipeline.corpus.overlap.cosines import NEIGHBOURS, write_cosines
+from pipeline.corpus.overlap.findings import Findings
+from pipeline.corpus.overlap.protected import load_sets
+from pipeline.corpus.overlap.protected_index import build_index
+from pipeline.corpus.overlap.report import describe, render
+from pipeline.corpus.overlap.screen import ids_of
+from pipeline.corpus.overlap.search import SearchJob, search_shard
 
 KEPT = Path("work/filter/kept.jsonl")
+PROTECTED = Path("work/prepare/protected.json")
 OUT = Path("work/decontaminate")
 
 
-def main(params: Params) -> None:
-    """Index what is protected, count boilerplate, drop the copies."""
-    settings = params.decontaminate
-    sets = load_sets(read_json(Path("work/prepare/data.json"))["protected"])
-    protected = protect(sets, settings.ngram_words)
-    boilerplate = Boilerplate(settings.boilerplate_share)
-    for trace in read_rows(Trace, KEPT):
-        boilerplate.note(protected, trace.id, trace.problem)
+def hash_of(path: Path) -> str:
+    """SHA-256 of a file that an earlier stage has written.
+
+    Raises:
+        UserError: the file is missing.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: file not found", "Run the stage that makes it: `dvc repro`.")
+    return sha256_file(path)
+
+
+def search(params: Params, items: list[Problem], scratch: Path) -> list[Path]:
+    """Search all shards; return their folders."""
+    job = SearchJob(
+        scratch / "protected.jsonl", params.decontaminate.ngram_words, scratch / "cosines.npy"
+    )
+    write_rows(job.protected, items)
+    write_cosines(items, REVIEW_COSINE, job.cosines)
+    shards = line_shards(KEPT, int(params.executor.shard_mib * 2**20))
     progress = Progress("decontaminate", "rows", None)
+    sizes = [shard.bytes for shard in shards]
+    return run_shards(
+        "search", search_shard, job, shards, scratch, params.executor, progress, sizes
+    )
+
+
+def divide(findings: Findings, dropped: list[Dropped], hits: Counter[str]) -> Iterator[bytes]:
+    """Yield the lines that are kept; note the others."""
+    for line in read_lines(KEPT):
+        decision = findings.dropped.get(int(ids_of([line])[0])) if findings.dropped else None
+        if decision is None:
+            yield line
+            continue
+        trace = from_line(Trace, line, str(KEPT))
+        row = (decision.reason, decision.detail, excerpt(trace.problem))
+        dropped.append(Dropped(trace.origin, trace.source, *row))
+        hits.update(decision.sets)
+
+
+def main(params: Params) -> None:
+    """Search for what resembles a protected problem, excuse boilerplate, apply the policy."""
+    settings = params.decontaminate
+    sets = load_sets(read_json(PROTECTED))
+    items = [problem for one in sets for problem in one.problems]
+    inputs = {str(path): hash_of(path) for path in (KEPT, NEIGHBOURS, PROTECTED)}
+    ids = [[item.source, item.id] for item in items]
+    size = params.executor.shard_mib
+    scratch = scratch_folder("decontaminate", [inputs, ids, settings.ngram_words, size])
+    folders = search(params, items, scratch)
+    index = build_index(items, settings.ngram_words)
+    findings = Findings(index, settings.policy, settings.boilerplate_share, folders)
+    counts = findings.count()
+    write_jsonl(OUT / "review.jsonl", findings.decide(Excuses.of(counts)))
     dropped: list[Dropped] = []
-    rows = read_rows(Trace, KEPT)
-    clean_rows = clean(rows, protected, boilerplate, sets, dropped, progress)
-    kept = write_rows(OUT / "kept.jsonl", clean_rows)
+    hits: Counter[str] = Counter()
+    kept = write_lines(OUT / "kept.jsonl", divide(findings, dropped, hits))
     write_rows(OUT / "dropped.jsonl", dropped)
+    reasons = Counter(row.reason for row in dropped)
     if not kept:
-        raise nothing_left(len(dropped), dropped, str(OUT / "dropped.jsonl"))
-    write_json(OUT / "report.json", describe(kept, dropped, sets, boilerplate, settings))
-    progress.close(f"{kept:,} kept, {len(dropped):,} repeat a protected problem")
+        examples = {row.reason: f"{row.origin}: {row.detail}" for row in reversed(dropped)}
+        raise nothing_left(len(dropped), reasons, str(OUT / "dropped.jsonl"), examples)
+    report = describe(kept, reasons, hits, sets, findings, counts, settings)
+    write_text(OUT / "report.md", render(report))
+    write_json(OUT / "report.json", report)
+    forget_scratch(scratch)
 
 
 if __name__ == "__main__":

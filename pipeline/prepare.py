@@ -1,8 +1,10 @@
 """Stage prepare: the frozen base and the data enter as hashes, after a hard look at them.
 
-Reads the base folder and the files of `data` and `decontaminate.protected`, wherever
-params.yaml says they lie; writes work/prepare/base.json and work/prepare/data.json,
-the same bytes as long as none of them changes. What is `embedded` is made here when
+Reads the base folder, the files of `data`, `holdout.earlier` and `decontaminate.protected`
+and the folder of `semantic.model`, wherever params.yaml says they lie; writes to
+work/prepare/: base.json, data.json, protected.json and sentence_model.json, the same
+bytes as long as none of them changes. They are apart so that a new protected set or
+sentence model does not filter the data again. What is `embedded` is made here when
 it is missing or damaged. Nothing is ever written beside a base or data of the user's.
 
     dvc repro prepare        (or: python -m pipeline.prepare)
@@ -18,7 +20,8 @@ from pipeline.base.base_checks import check_base
 from pipeline.base.fingerprint import HashCache, fingerprint
 from pipeline.base.params import EMBEDDED, HOLDOUT, Params
 from pipeline.base.stage import run_stage
-from pipeline.corpus.listing import describe_file, describe_files
+from pipeline.corpus.listing import describe_file, describe_files, describe_sources
+from pipeline.corpus.overlap.sentence_model import find_model
 from pipeline.embedded.shipped import BASE, ensure_base
 from pipeline.embedded.traces import PANEL, TRACES, ensure_material
 
@@ -36,19 +39,20 @@ def describe_base(params: Params, cache: HashCache) -> Json:
 
 
 def describe_data(params: Params, cache: HashCache) -> Json:
-    """Kind, sources, panel and protected files of the data."""
+    """Sources, panel and earlier hold-outs."""
     data = params.data
-    if EMBEDDED in (data.path, data.panel):
+    given = data.described()
+    if EMBEDDED in (data.panel, *(source.path for source in given)):
         ensure_material(data.embedded_rows, data.embedded_seed)
-    kind, source = ("embedded", TRACES) if data.path == EMBEDDED else ("external", data.path)
+    sources = [
+        source.model_copy(update={"path": str(TRACES)}) if source.path == EMBEDDED else source
+        for source in given
+    ]
     panel = PANEL if data.panel == EMBEDDED else data.panel
     return {
-        "kind": kind,
-        "sources": describe_files("data.path", [source], cache),
+        "sources": describe_sources(sources, cache),
         "panel": None if panel == HOLDOUT else describe_file("data.panel", panel, cache),
-        "protected": describe_files(
-            "decontaminate.protected", params.decontaminate.protected, cache
-        ),
+        "earlier": describe_files("holdout.earlier", params.holdout.earlier, cache),
     }
 
 
@@ -56,6 +60,13 @@ def main(params: Params) -> None:
     """Check and describe data and base; faults of the data come first, they cost less."""
     cache = HashCache()
     write_json(OUT / "data.json", describe_data(params, cache))
+    protected = params.decontaminate.protected
+    write_json(
+        OUT / "protected.json", describe_files("decontaminate.protected", protected, cache)
+    )
+    given = params.semantic.model
+    model = None if given is None else find_model(given, cache).summary()
+    write_json(OUT / "sentence_model.json", model)
     write_json(OUT / "base.json", describe_base(params, cache))
 
 

@@ -42,7 +42,7 @@ MACHINE_OWNS = (
 
 NEEDED_MODULES = (
     "torch", "transformers", "peft", "accelerate", "tokenizers", "safetensors", "numpy",
-    "pyarrow", "pydantic", "ruamel.yaml", "jinja2", "dvc",
+    "pyarrow", "pydantic", "rapidfuzz", "rensa", "ruamel.yaml", "jinja2", "dvc",
 )  # fmt: skip
 """What an environment given by PYTHON must be able to import."""
 

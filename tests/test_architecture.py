@@ -18,11 +18,11 @@ PIPELINE = ROOT / "pipeline"
 FILES = sorted(PIPELINE.rglob("*.py"))
 ROOMS = {"corpus", "embedded", "hardware", "learning", "measurement", "packing", "release", "summary"}
 LIGHT_STAGES = [
-    "params", "prepare", "probe", "filter", "decontaminate", "plan", "select", "tokenize",
+    "params", "prepare", "probe", "filter", "semantic", "decontaminate", "plan", "select", "tokenize",
     "train", "report", "clock", "configure", "publish",
 ]  # fmt: skip
 HEAVY = {"torch", "transformers", "peft", "datasets"}
-DISTRIBUTIONS = {"ruamel": "ruamel-yaml"}
+DISTRIBUTIONS = {"huggingface_hub": "huggingface-hub", "ruamel": "ruamel-yaml"}
 """Import name → distribution, where they differ."""
 NOT_IMPORTED = {
     "dvc",  # run as a command
@@ -132,7 +132,7 @@ def test_dependencies_are_what_is_imported() -> None:
     assert {DISTRIBUTIONS.get(name, name) for name in foreign} == declared - NOT_IMPORTED
 
 
-@pytest.mark.parametrize("name", ["contract", "newest", "dev", "embedded"])
+@pytest.mark.parametrize("name", ["contract", "newest", "dev", "embedded", "semantic"])
 def test_locks_pin_releases_that_any_machine_can_install(name: str) -> None:
     lines = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if not line.startswith("#")]

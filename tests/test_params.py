@@ -53,7 +53,7 @@ def test_preset_keeps_the_contract(path: Path) -> None:
 
 def test_the_demo_needs_nothing_but_the_project() -> None:
     params = load_params(DEMO)
-    assert (params.base.path, params.data.path, params.data.panel) == (EMBEDDED,) * 3
+    assert (params.base.path, *params.data.sources, params.data.panel) == (EMBEDDED,) * 3
     assert params.train.steps is not None  # fixed, so that runs agree to the byte
 
 

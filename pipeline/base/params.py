@@ -80,6 +80,21 @@ class PlanParams(Section):
     """Measured rate of this machine; null uses the rate that the probe predicts."""
 
 
+class PromptVariant(Section):
+    """One way of putting a problem to the model."""
+
+    name: str = Field(min_length=1, pattern=r"^[a-z0-9-]+$")
+    """Under which it is evaluated and reported."""
+    weight: float = Field(gt=0)
+    """Share of the training rows relative to the other variants."""
+    system: str | None
+    """As `prompt.system`."""
+    instruction: str
+    """As `prompt.instruction`."""
+    thinking: Literal["template", "on", "off", "empty-prefill"]
+    """As `prompt.thinking`."""
+
+
 class PromptParams(Section):
     """How a problem is put to the model, in training and in evaluation alike."""
 
@@ -87,8 +102,34 @@ class PromptParams(Section):
     """System message; null sends none (a template may add its own)."""
     instruction: str
     """Text appended to the problem after a blank line; empty appends nothing."""
-    thinking: Literal["template", "on", "off"]
-    """Passed to the template as enable_thinking; `template` leaves its default."""
+    thinking: Literal["template", "on", "off", "empty-prefill"]
+    """`on` and `off` are passed to the template as enable_thinking, `template` leaves its
+    default; `empty-prefill` closes an empty thinking block where the template writes none."""
+    template: str | None = Field(default=None, min_length=1)
+    """File with a Jinja chat template that replaces the base's; null takes the base's."""
+    variants: list[PromptVariant]
+    """Further prompts to train where the scorer's is not known; the prompt above is `main`,
+    with weight 1."""
+
+
+class StageParams(Section):
+    """One stage of the curriculum."""
+
+    sequence_tokens: int = Field(ge=64)
+    """Length of its sequences; one of `curriculum.bands`."""
+    share: float = Field(gt=0)
+    """Of the run's steps, relative to the other stages."""
+    tiers: dict[Literal["easy", "medium", "hard", "unknown"], float] | None
+    """Tier → share of the stage's tokens; null takes the tiers as they come."""
+
+
+class CurriculumParams(Section):
+    """Length and difficulty over the course of a run."""
+
+    bands: list[int] = Field(min_length=1)
+    """Upper bounds of the length bands in tokens, ascending, each a multiple of the one before."""
+    stages: list[StageParams]
+    """In their order; empty is one stage of `plan.sequence_tokens`, tiers as they come."""
 
 
 class TrainParams(Section):
@@ -198,6 +239,7 @@ class Params(Section):
     plan: PlanParams
     select: SelectParams
     prompt: PromptParams
+    curriculum: CurriculumParams
     train: TrainParams
     evaluation: EvaluationParams
     export: ExportParams

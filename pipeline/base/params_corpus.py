@@ -92,9 +92,10 @@ class ExecutorParams(Section):
     shard_mib: float = Field(gt=0)
     """Size in MiB of an input shard, the unit of restart."""
     row_seconds: float = Field(gt=0)
-    """A row at work for longer is dropped and its worker ended."""
-    worker_gib: float = Field(gt=0)
-    """Memory in GiB that a worker may add; a row that needs more is dropped."""
+    """Seconds of processor time a row may take (ten times as long if it only waits); one
+    that takes more is dropped and its worker ended."""
+    worker_gib: float = Field(ge=0.5)
+    """Memory in GiB that a worker may add, at least 0.5; a row that needs more is dropped."""
 
 
 class FilterParams(Section):
@@ -145,7 +146,7 @@ class SemanticParams(Section):
     min_cosine: float = Field(gt=0, lt=1)
     """Pairs below this similarity are not even recorded."""
     neighbours: int = Field(ge=1)
-    """Nearest protected problems that are recorded for each training problem."""
+    """Nearest problems of each protected set that are recorded for a training problem."""
     device: Literal["auto", "cpu", "cuda"]
     """Where embeddings are computed."""
 
@@ -193,3 +194,17 @@ class SelectParams(Section):
     """Unique tokens to keep; null takes the plan's figure."""
     seed: int = Field(ge=0)
     """Order in which problems enter the budget."""
+
+    @field_validator("solve_rate")
+    @classmethod
+    def _a_band(cls, band: list[float] | None) -> list[float] | None:
+        if band is not None and not 0 <= band[0] <= band[1] <= 1:
+            raise ValueError("must be [least, most] with 0 <= least <= most <= 1")
+        return band
+
+    @field_validator("tier_shares")
+    @classmethod
+    def _some_tier(cls, shares: dict[str, float] | None) -> dict[str, float] | None:
+        if shares is not None and (min(shares.values(), default=0) < 0 or not any(shares.values())):
+            raise ValueError("shares must not be negative, and one must be positive")
+        return shares

@@ -45,10 +45,17 @@ class Progress:
         self.now = now
         self.started = self.printed = now()
         self.done = 0
+        self.share: float | None = None
 
-    def add(self, count: int, note: str = "") -> None:
-        """Count `count` more units; print if it is time to."""
+    def add(self, count: int, note: str = "", share: float | None = None) -> None:
+        """Count `count` more units; print if it is time to.
+
+        Args:
+            share: how much of the work since the start is done, in [0, 1], if that is
+                known otherwise than from the total.
+        """
         self.done += count
+        self.share = share
         if self.now() - self.printed >= self.every:
             self._print(note, end="\r" if self.terminal else "\n")
 
@@ -65,8 +72,11 @@ class Progress:
             parts[0] += f"/{self.total:,}"
         parts[0] += f" {self.unit}"
         parts.append(f"{rate:,.0f} {self.unit}/s")
-        if self.total is not None and 0 < self.done < self.total:
-            parts.append(f"ETA {duration((self.total - self.done) / rate)}")
+        share = self.share
+        if share is None and self.total:
+            share = self.done / self.total
+        if share is not None and 0 < share < 1:
+            parts.append(f"ETA {duration(seconds * (1 - share) / share)}")
         if note:
             parts.append(note)
         clear = "\x1b[K" if self.terminal else ""

@@ -1,16 +1,19 @@
 """What became of every row: counts by file and reason, and what to say if none is left.
 
-Called by intake.py, `python -m pipeline.filter`, `.decontaminate` and `.select`; it
-shapes work/filter/funnel.json.
+Called by judge.py and settle.py, which count, and by `python -m pipeline.filter`,
+`.decontaminate` and `.select`; it shapes work/filter/funnel.json. Memory holds counts
+and one example a reason, never the rows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from pipeline.base.artifacts import read_json, write_json
 from pipeline.base.errors import UserError
 from pipeline.base.records import Dropped, excerpt
 from pipeline.corpus.strict_json import UNREADABLE, Row
@@ -36,25 +39,51 @@ NAMED_REASONS = 3
 
 @dataclass
 class SourceTally:
-    """Counts of one file; `read` = `kept` + `held_out` + all of `dropped`."""
+    """Counts of one file, or of a shard of it.
+
+    `read` = `kept` + `held_out` + `reserved` + all of `dropped`.
+    """
 
     source: str
     read: int = 0
     kept: int = 0
     held_out: int = 0
+    reserved: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     schemas: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    """Conversions that rows went through."""
+    flags: Counter[str] = field(default_factory=Counter)
+    """Marks of cheating, on rows that stay and on rows that go."""
     rows: int = 0
     """Rows of the file; one row may hold several traces."""
-    unreadable: list[str] = field(default_factory=list)
-    """`origin: reason (detail)` of rows that the reader itself refused."""
+    unreadable: int = 0
+    first_unreadable: str = ""
+    """`origin: reason (detail)` of the first row that the reader itself refused."""
+    examples: dict[str, str] = field(default_factory=dict)
+    """Reason → `origin: detail` of the first row that was dropped for it."""
 
     def note_row(self, row: Row) -> None:
         """Count one row of the file, readable or not."""
         self.rows += 1
         if row.fault is not None and row.fault.reason in UNREADABLE:
             said = f"{row.origin}: {row.fault.reason} ({row.fault.detail})"
-            self.unreadable.append(printable(said))
+            self.unreadable += 1
+            self.first_unreadable = self.first_unreadable or printable(said)
+
+    def drop(self, row: Dropped) -> None:
+        """Count one dropped row."""
+        self.dropped[row.reason] += 1
+        self.examples.setdefault(row.reason, f"{row.origin}: {row.detail}")
+
+    def add(self, other: SourceTally) -> None:
+        """Take over the counts of what follows in the same file."""
+        for name in ("read", "kept", "held_out", "reserved", "rows", "unreadable"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("dropped", "schemas", "notes", "flags"):
+            getattr(self, name).update(getattr(other, name))
+        self.first_unreadable = self.first_unreadable or other.first_unreadable
+        self.examples = other.examples | self.examples
 
     def require_readable(self, most: float) -> None:
         """Refuse a file of which more than the share `most` cannot be read.
@@ -64,11 +93,11 @@ class SourceTally:
         Raises:
             UserError: naming the first bad row.
         """
-        bad = len(self.unreadable)
+        bad = self.unreadable
         if bad > most * self.rows and (bad > 1 or most == 0):
             raise UserError(
-                f"{self.unreadable[0]}; {bad} of {self.rows} rows of {self.source} cannot be read"
-                f" and filter.max_unreadable_share is {most:g}",
+                f"{self.first_unreadable}; {bad} of {self.rows} rows of {self.source} cannot be"
+                f" read and filter.max_unreadable_share is {most:g}",
                 "Mend the file (UTF-8, strict JSON, one object a row) or raise that share.",
             )
 
@@ -79,12 +108,28 @@ class SourceTally:
             "read": self.read,
             "kept": self.kept,
             "held_out": self.held_out,
+            "reserved": self.reserved,
             "dropped": dict(sorted(self.dropped.items())),
+            "notes": dict(sorted(self.notes.items())),
+            "flags": dict(sorted(self.flags.items())),
             "schema": ", ".join(
                 name if len(self.schemas) == 1 else f"{name} ({count})"
                 for name, count in self.schemas.most_common()
             ),
         }
+
+
+def write_tally(path: Path, tally: SourceTally) -> None:
+    """Keep the counts of a shard."""
+    write_json(path, vars(tally))
+
+
+def read_tally(path: Path) -> SourceTally:
+    """The counts of a shard."""
+    value = read_json(path)
+    for name in ("dropped", "schemas", "notes", "flags"):
+        value[name] = Counter(value[name])
+    return SourceTally(**value)
 
 
 def dropped_row(origin: str, source: str, fault: RowFault, text: str) -> Dropped:
@@ -96,36 +141,33 @@ def dropped_row(origin: str, source: str, fault: RowFault, text: str) -> Dropped
 def describe_funnel(tallies: Iterable[SourceTally]) -> dict[str, Any]:
     """Totals over all files and each file's own counts."""
     sources = list(tallies)
-    dropped: Counter[str] = Counter()
+    whole = SourceTally("all")
     for one in sources:
-        dropped.update(one.dropped)
-    return {
-        "read": sum(one.read for one in sources),
-        "kept": sum(one.kept for one in sources),
-        "held_out": sum(one.held_out for one in sources),
-        "dropped": dict(sorted(dropped.items())),
-        "sources": [one.summary() for one in sources],
-    }
+        whole.add(one)
+    totals = whole.summary()
+    del totals["source"], totals["schema"]
+    return {**totals, "sources": [one.summary() for one in sources]}
 
 
 def nothing_left(
-    read: int, dropped: list[Dropped] | Counter[str], listing: str | None = None
+    read: int,
+    dropped: Counter[str],
+    listing: str | None = None,
+    examples: Mapping[str, str] | None = None,
 ) -> UserError:
     """The error of a stage that kept no row: its commonest reasons, an example, a remedy.
 
     Args:
         read: rows that came in.
-        dropped: the dropped rows, or their counts by reason.
+        dropped: counts of the dropped rows by reason.
         listing: file in which every dropped row is listed, if there is one.
+        examples: reason → a row that was dropped for it.
     """
-    counts = dropped if isinstance(dropped, Counter) else Counter(one.reason for one in dropped)
-    common = counts.most_common(NAMED_REASONS)
+    common = dropped.most_common(NAMED_REASONS)
     said = ", ".join(f"{reason} {count}" for reason, count in common) or "the files hold no rows"
-    example = ""
-    if isinstance(dropped, list) and common:
-        first = next(one for one in dropped if one.reason == common[0][0])
-        example = f"; e.g. {first.origin}: {first.detail}"
+    example = (examples or {}).get(common[0][0]) if common else None
     remedies = (REMEDIES[reason] for reason, _ in common if reason in REMEDIES)
     remedy = next(remedies, DEFAULT_REMEDY)
     listed = f" All are listed in {listing}." if listing else ""
-    return UserError(f"none of {read} rows is left ({said}{example})", remedy + listed)
+    shown = f"; e.g. {example}" if example else ""
+    return UserError(f"none of {read} rows is left ({said}{shown})", remedy + listed)

@@ -1,14 +1,27 @@
-r"""Is a text English? By scripts and by dense foreign function words.
+r"""Is a text English? By scripts, and by sentences dense with another language's words.
 
 Called by rules.py; reads and writes nothing. Mathematics is written in no language:
-formulas, LaTeX commands, code and Greek letters are taken out or ignored, and a text
-with few words is never refused for being strange. A single foreign name or a
-Cyrillic letter in place of a Latin one is no foreign language either.
+formulas, LaTeX commands, code and Greek letters are taken out or ignored. A name, a
+title or a quoted word of another language passes; one sentence of it inside an English
+text does not. Every word is looked up once; only a text that holds unmistakable foreign
+words is cut into sentences, and only stretches without a common English word are looked
+at for weaker signs. docs/quality.md has the measurements, beside five language libraries.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import repeat
+
+from pipeline.corpus.function_words import (
+    ALSO_ENGLISH,
+    COMMON_ENGLISH,
+    ENGLISH,
+    NAME_PARTICLES,
+    WORDS,
+)
 
 _CJK = (
     r"\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
@@ -20,16 +33,39 @@ _ALPHABETS = (
 )
 _CJK_RUN = re.compile(rf"[{_CJK}]{{2,}}")
 _ALPHABET_RUN = re.compile(rf"[{_ALPHABETS}]{{4,}}")
-_FOREIGN_LETTER = re.compile(rf"[{_CJK}{_ALPHABETS}]")
+_GREEK_WORD = re.compile(r"(?=[α-ωΑ-Ω]*[άέήίόύώΆΈΉΊΌΎΏ])[\u0370-\u03ff]{3,}")
+_FOREIGN_LETTER = re.compile(rf"[{_CJK}{_ALPHABETS}άέήίόύώΆΈΉΊΌΎΏ]")
 
 MAX_CJK_CHARACTERS = 3
 """In runs of two or more: a quoted sign passes, a switched phrase does not."""
-MAX_ALPHABET_WORDS = 1
+MAX_ALPHABET_WORDS = 2
 """Words of four letters or more: a cited name passes."""
+MAX_ALPHABET_LETTERS = 20
+"""In those words: Thai and Khmer are written without blanks."""
 MAX_FOREIGN_SHARE = 0.2
 """Of all letters, whatever their arrangement."""
 
-# Bounded, so that a text full of opening delimiters costs no more than its length.
+# Bounded, and none goes on past the next opening: the cost stays that of one pass.
+_FORMULAS = re.compile(
+    r"\$\$[^$]{0,2000}\$\$|\$[^$\n]{0,400}\$|\\\((?:(?!\\\().){0,2000}?\\\)"
+    r"|\\\[(?:(?!\\\[).){0,2000}?\\\]|```(?:(?!```).){0,3000}```"
+    r"|\[asy\](?:(?!\[asy\]).){0,3000}?\[/asy\]"
+    r"|\\begin\{(\w{1,20}\*?)\}(?:(?!\\begin).){0,2000}?\\end\{\1\}|\\[A-Za-z]+",
+    re.DOTALL,
+)
+_WORD = re.compile(r"(?=[α-ωΑ-Ω]*[άέήίόύώΆΈΉΊΌΎΏ])[\u0370-\u03ff]{3,}")
+_FOREIGN_LETTER = re.compile(rf"[{_CJK}{_ALPHABETS}άέήίόύώΆΈΉΊΌΎΏ]")
+
+MAX_CJK_CHARACTERS = 3
+"""In runs of two or more: a quoted sign passes, a switched phrase does not."""
+MAX_ALPHABET_WORDS = 2
+"""Words of four letters or more: a cited name passes."""
+MAX_ALPHABET_LETTERS = 20
+"""In those words: Thai and Khmer are written without blanks."""
+MAX_FOREIGN_SHARE = 0.2
+"""Of all letters, whatever their arrangement."""
+
+# Bounded, and none goes on past the next opening: the cost stays that of one pass.
 _FORMULAS = re.compile(
     r"\$\$.{0,2000}?\$\$|\$[^$\n]{0,400}\$|\\\(.{0,2000}?\\\)|\\\[.{0,2000}?\\\]"
     r"|```.{0,3000}?```|\[asy\].{0,3000}?\[/asy\]"
@@ -37,62 +73,163 @@ _FORMULAS = re.compile(
     re.DOTALL,
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_SENTENCE_END = re.compile(r"[.!?;:…]+(?=\s|$)|\n")
 
-FUNCTION_WORDS = {
-    "Spanish": "que los las una por para del está es se y su sus cuántos cuál cada entre más qué",
-    "Portuguese": "que não uma para os é dos das um em e por quantos qual cada entre mais são",
-    "French": "que les une dans qui est des et du pour sur avec par sont chaque nombre nous il",
-    "Italian": "che della gli una per di è sono nel ogni quanti il un dei alla più quale",
-    "German": "und der die das ist nicht ein eine mit für von den dem zu wie sich sind wir auf",
-    "Dutch": "het een van en de zijn niet voor dat hoeveel op met wordt elke wat",
-    "Polish": "jest nie się że na do liczba oraz dla ile jak który liczb",
-    "Turkish": "bir ve bu için ile kaç olan olarak sayı değil",
-    "Indonesian": "yang dan untuk dari dengan adalah jika berapa pada sebuah",
-    "Vietnamese": "và của là một các được có cho số không những trong",
-    "Romanian": "și este care sunt pentru că din cu se numărul sau",
-    "Swedish": "och är att det som för inte hur många ett av",
-}
-_FOREIGN = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
-_ENGLISH = frozenset(
-    "the of and to in is that for it as with are be by this on we a an if what how so "
-    "from then or at can have has which each let find there their i you he she not was".split()
-)
+_ACCENTED = re.compile("[\u00df-\u00f6\u00f8-\u024f\u1ea0-\u1ef9]")
 
-MIN_WORDS = 12
-"""A shorter paragraph says too little about its language."""
-MIN_FOREIGN_WORDS = 4
-MIN_FOREIGN_SHARE = 0.15
+MIN_WORDS = 4
+"""A shorter sentence says too little about its language."""
+CHUNK_WORDS = 14
+"""Longer sentences are looked at piece by piece: a language may be switched within."""
+MIN_PROOFS = 2
+"""Different unmistakable words of one language in a sentence."""
+MIN_PROOFS_BESIDE_ENGLISH = 3
+"""The same where English function words stand beside them: a quoted title has two."""
+MIN_WORDS_WITHOUT = 5
+"""A sentence of so many words, none of them an English function word, needs one proof."""
+MIN_GAP_LETTERS = 4
+"""Tokens of letters alone in a stretch without common English words."""
+MIN_GAP_WORDS = 0.7
+"""Share of words among its tokens; the rest of most stretches is formulas."""
+MAX_LANGUAGES = 3
+"""The likeliest languages of a sentence that are tried."""
+MIN_SHARE = 0.25
 """Function words make up a third to a half of running text in these languages."""
 
 
+def _bare(word: str) -> str:
+    """A word as it is typed without accents."""
+    parts = unicodedata.normalize("NFKD", word)
+    return "".join(one for one in parts if not unicodedata.combining(one))
+
+
+def _spellings(words: str) -> frozenset[str]:
+    return frozenset(spelling for word in words.split() for spelling in (word, _bare(word)))
+
+
+def _proves(word: str) -> bool:
+    return word not in ALSO_ENGLISH and (len(word) > 2 or not word.isascii())
+
+
+_FUNCTION_WORDS = {language: _spellings(words) for language, words in WORDS.items()}
+_FUNCTION_WORDS_OF_ALL = frozenset().union(*_FUNCTION_WORDS.values())
+_UNMISTAKABLE = {
+    language: frozenset(filter(_proves, words)) - ENGLISH
+    for language, words in _FUNCTION_WORDS.items()
+}
+_ANY = frozenset().union(*_UNMISTAKABLE.values())
+
+_COMMON, _PROOF, _OTHER = "e", "f", "x"
+_SYMBOLS = frozenset(
+    [*r"= + - * / < > & | $ : \ \\ \[ \] \( \) – — → × · ≤ ≥ ≈ ⇒ # ## ### &= \quad \\[".split()]
+    + [*"bcdfghjklmnpqrstvwxz"]
+    + [str(number) for number in range(101)]
+)
+"""Commonest tokens of formulas; no running text goes on across them."""
+_MARK_OF = (
+    dict.fromkeys(_ANY, _PROOF) | dict.fromkeys(ENGLISH | COMMON_ENGLISH | _SYMBOLS, _COMMON)
+).get
+_GAP = re.compile(f"[{_PROOF}{_OTHER}]{{6,}}")
+_PUNCTUATION = ".,;:!?()\"'*«»„“”’¿¡"
+
+
+def _is_accented(word: str) -> bool:
+    return not word.isascii() and word.islower() and _ACCENTED.search(word) is not None
+
+
+def _has_accents(text: str) -> bool:
+    return not text.isascii() and _ACCENTED.search(text) is not None
+
+
 def _foreign_script(text: str) -> str | None:
-    if text.isascii():
+    if text.isascii() or _FOREIGN_LETTER.search(text) is None:
         return None
-    foreign = len(_FOREIGN_LETTER.findall(text))
-    if foreign == 0:
-        return None
-    cjk = sum(len(run) for run in _CJK_RUN.findall(text))
-    words = _ALPHABET_RUN.findall(text)
-    letters = sum(character.isalpha() for character in text)
-    if cjk > MAX_CJK_CHARACTERS:
-        return f"{cjk} characters of a CJK script, e.g. {_CJK_RUN.findall(text)[0][:12]}"
-    if len(words) > MAX_ALPHABET_WORDS:
+    cjk = _CJK_RUN.findall(text)
+    signs = sum(map(len, cjk))
+    if signs > MAX_CJK_CHARACTERS:
+        return f"{signs} characters of a CJK script, e.g. {cjk[0][:12]}"
+    words = _ALPHABET_RUN.findall(text) + _GREEK_WORD.findall(text)
+    if len(words) > MAX_ALPHABET_WORDS or sum(map(len, words)) > MAX_ALPHABET_LETTERS:
         return f"{len(words)} words of a non-Latin script, e.g. {words[0][:20]}"
+    foreign = len(_FOREIGN_LETTER.findall(text))
+    letters = sum(map(str.isalpha, text))
     if foreign > MAX_FOREIGN_SHARE * letters:
         return f"{foreign} of {letters} letters are of a non-Latin script"
     return None
 
 
-def _foreign_words(paragraph: str) -> str | None:
-    words = [word.lower() for word in _WORD.findall(paragraph)]
-    if len(words) < MIN_WORDS:
+def _foreign_sentence(words: list[str]) -> str | None:
+    """What makes a sentence foreign: another language's words, more of them than English ones.
+
+    Words with accents count only in lower case: capitalised ones are names.
+    """
+    lowered = [word.lower() for word in words]
+    present = _ANY.intersection(lowered)
+    accented = {word for word in words if _is_accented(word)} - present
+    if not present and len(accented) < MIN_PROOFS:
         return None
-    english = sum(word in _ENGLISH for word in words)
-    for language, known in _FOREIGN.items():
-        hits = [word for word in words if word in known and word not in _ENGLISH]
-        enough = len(set(hits)) >= MIN_FOREIGN_WORDS and len(hits) >= MIN_FOREIGN_SHARE * len(words)
-        if enough and len(hits) > english:
-            return f"{len(hits)} of {len(words)} words are {language} function words"
+    likely = sorted(_UNMISTAKABLE, key=lambda one: -len(_UNMISTAKABLE[one] & present))
+    for language in likely[:MAX_LANGUAGES]:
+        known = _FUNCTION_WORDS[language]
+        english = sum(word in ENGLISH and word not in known for word in lowered)
+        proven = len(_UNMISTAKABLE[language] & present) + len(accented)
+        if proven < _proofs_needed(len(words), english):
+            continue
+        hits = len([one for one in lowered if one in known]) + len(accented - known)
+        if hits >= MIN_SHARE * len(words) and hits > english:
+            said = " ".join(words[:6])
+            return f"{hits} of {len(words)} words tell {language}: {said}"
+    return None
+
+
+def _proofs_needed(words: int, english: int) -> int:
+    """Unmistakable words that a sentence must hold to be foreign."""
+    if english:
+        return MIN_PROOFS_BESIDE_ENGLISH
+    return 1 if words >= MIN_WORDS_WITHOUT else MIN_PROOFS
+
+
+def _chunks(words: list[str]) -> list[list[str]]:
+    if len(words) <= CHUNK_WORDS:
+        return [words]
+    return [words[start : start + CHUNK_WORDS] for start in range(0, len(words), CHUNK_WORDS // 2)]
+
+
+def _stretches(tokens: list[str], marks: str) -> Iterator[list[str]]:
+    """Words of each stretch of running text in which no common English word stands."""
+    for gap in _GAP.finditer(marks):
+        stretch = tokens[gap.start() : gap.end()]
+        if sum(map(str.isalpha, stretch)) >= MIN_GAP_LETTERS:
+            words = [word for one in stretch if (word := one.strip(_PUNCTUATION)).isalpha()]
+            words = [word for word in words if len(word) > 1]
+            if len(words) >= MIN_WORDS_WITHOUT and len(words) >= MIN_GAP_WORDS * len(stretch):
+                yield words
+
+
+def _foreign_stretch(words: list[str]) -> str | None:
+    """A stretch with two function words of one language, names' particles aside."""
+    present = _FUNCTION_WORDS_OF_ALL.intersection(words)
+    if len(present) < MIN_PROOFS:
+        return None
+    for language, known in _FUNCTION_WORDS.items():
+        hits = present & known
+        if len(hits) >= MIN_PROOFS and hits - NAME_PARTICLES:
+            found = sum(word in hits for word in words)
+            if found >= MIN_SHARE * len(words):
+                return f"{found} of {len(words)} words tell {language}: {' '.join(words[:6])}"
+    return None
+
+
+def _foreign_words(text: str) -> str | None:
+    """What the sentences of a text tell, looked at one by one."""
+    for sentence in _SENTENCE_END.split(_FORMULAS.sub(" ", text)):
+        words = _WORD.findall(sentence)
+        if len(words) < MIN_WORDS:
+            continue
+        for chunk in _chunks(words):
+            found = _foreign_sentence(chunk)
+            if found is not None:
+                return found
     return None
 
 
@@ -101,9 +238,14 @@ def foreign(text: str) -> str | None:
     found = _foreign_script(text)
     if found is not None:
         return found
-    prose = _FORMULAS.sub(" ", text)
-    whole = _foreign_words(prose)
-    if whole is not None:
-        return whole
-    paragraphs = prose.split("\n") if "\n" in prose else []
-    return next((said for one in paragraphs if (said := _foreign_words(one))), None)
+    tokens = text.lower().split()
+    marks = "".join(map(_MARK_OF, tokens, repeat(_OTHER)))
+    if _PROOF in marks or _has_accents(text):
+        found = _foreign_words(text)
+        if found is not None:
+            return found
+    for words in _stretches(tokens, marks):
+        found = _foreign_stretch(words)
+        if found is not None:
+            return found
+    return None

@@ -1,50 +1,69 @@
 """The data files of a run as name, size and hash: how data enter the DAG.
 
-Reads the files that params.yaml names; writes nothing, least of all beside them.
-`python -m pipeline.prepare` puts the result into work/prepare/data.json.
+Reads the files that params.yaml names; writes nothing beside them (readers/hub.py
+downloads into runs/hub/). `python -m pipeline.prepare` puts the result into
+work/prepare/data.json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pipeline.base.artifacts import Json, user_path
+from pipeline.base.artifacts import Json
 from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import HashCache
-from pipeline.corpus.sources import SUFFIXES, data_files
+from pipeline.base.params_corpus import SourceParams
+from pipeline.corpus.readers.places import data_files
 
 
 def describe_files(key: str, paths: Iterable[str | Path], cache: HashCache) -> list[Json]:
-    """`{"path", "bytes", "sha256"}` of every file, folders resolved to their data files.
+    """`{"path", "bytes", "sha256"}` of every file, in order.
 
     Args:
         key: the key of params.yaml that holds the paths; messages name it.
-        paths: files or folders; `~` is the home folder.
+        paths: in any form that readers/places.py knows.
         cache: remembers hashes between runs.
 
     Raises:
         UserError: a file is missing, empty or of a kind that is not read.
     """
     return [
-        {"path": str(file), "bytes": file.stat().st_size, "sha256": cache.sha256(file)}
+        {"path": str(file), "bytes": _size(key, file), "sha256": cache.sha256(file)}
         for path in paths
-        for file in _checked(key, user_path(str(path)))
+        for file in data_files(path, key)
     ]
 
 
-def _checked(key: str, path: Path) -> list[Path]:
-    remedy = f"Correct `{key}` in params.yaml."
-    if not path.exists():
-        raise UserError(f"{path}: no such file or folder", remedy)
-    files = data_files(path)
-    for file in files:
-        if file.suffix.lower() not in SUFFIXES:
-            known = ", ".join(SUFFIXES)
-            raise UserError(f"{file}: unknown kind of file, read are {known}", remedy)
-        if not file.stat().st_size:
-            raise UserError(f"{file}: the file is empty", f"Fill it or remove it. {remedy}")
-    return files
+def _size(key: str, file: Path) -> int:
+    size = file.stat().st_size
+    if not size:
+        remedy = f"Fill it or remove it, or correct `{key}` in params.yaml."
+        raise UserError(f"{file}: the file is empty", remedy)
+    return size
+
+
+def describe_sources(sources: Sequence[SourceParams], cache: HashCache) -> list[Json]:
+    """`{"source", "path", "bytes", "sha256"}` of every file of the training data.
+
+    `source` is the index of the entry of `data.sources` that the file belongs to.
+
+    Raises:
+        UserError: as `describe_files`, or two sources name one file.
+    """
+    found: list[Json] = []
+    owner: dict[Path, int] = {}
+    for index, source in enumerate(sources):
+        for entry in describe_files("data.sources", [source.path], cache):
+            real = Path(entry["path"]).resolve()
+            first = owner.setdefault(real, index)
+            if first != index:
+                raise UserError(
+                    f"{entry['path']}: named by {sources[first].path} and by {source.path}",
+                    "Let one entry of `data.sources` name it; each of its rows would count twice.",
+                )
+            found.append({"source": index, **entry})
+    return found
 
 
 def describe_file(key: str, path: str | Path, cache: HashCache) -> Json:

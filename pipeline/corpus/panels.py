@@ -1,8 +1,9 @@
-"""Problems that are asked or protected: from a file, or held out of the training data.
+"""Problems from files: those that are asked, protected, or held out by earlier runs.
 
 Called by `python -m pipeline.filter` and `python -m pipeline.decontaminate`. Files
 are read by the same readers as training data, so a problem and its copy look alike;
-a panel needs problem and answer, a protected set the problem alone.
+a panel needs problem and answer, the others the problem alone. holdout.py chooses the
+problems that a run itself holds out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.base.artifacts import sha256_file, sha256_text
+from pipeline.base.artifacts import sha256_file
 from pipeline.base.errors import UserError
 from pipeline.base.grading import is_readable_gold
 from pipeline.base.params import HOLDOUT, Params
@@ -105,30 +106,30 @@ def given_panel(params: Params, entry: dict[str, Any] | None) -> Questions | Non
             )
         path = verified(entry)
         return read_questions(path, path.name, need_gold=True)
-    if params.filter.holdout_problems == 0:
+    if params.holdout.problems == 0:
         raise UserError(
-            "data.panel is holdout and filter.holdout_problems is 0",
+            "data.panel is holdout and holdout.problems is 0",
             "Say how many problems to hold out, or name a panel file.",
         )
     return None
 
 
-def choose_holdout(ids: Iterable[str], count: int, seed: int) -> set[str]:
-    """The `count` problem ids with the smallest hashes under `seed`.
+def earlier_problems(entries: Iterable[dict[str, Any]]) -> list[Problem]:
+    """The distinct problems that earlier runs held out, in the order of the files.
 
-    A problem's place depends on its own text alone: adding or removing others moves
-    it out of the hold-out only at the edge.
+    Args:
+        entries: the files of `holdout.earlier` as data.json lists them: a panel.jsonl or
+            reserve.jsonl of another run, or problems in any schema; answers are not needed.
 
     Raises:
-        UserError: fewer than one problem would be left to train on.
+        UserError: a file is unusable, or has changed since it was listed.
     """
-    known = sorted(ids, key=lambda one: sha256_text(f"{seed}:{one}"))
-    if count >= len(known) > 0:
-        raise UserError(
-            f"filter.holdout_problems is {count}, the data have {len(known)} usable problems",
-            "Lower it so that some are left to train on.",
-        )
-    return set(known[:count])
+    found: dict[str, Problem] = {}
+    for entry in entries:
+        path = verified(entry)
+        for problem in read_questions(path, path.name, need_gold=False).problems:
+            found.setdefault(problem.id, problem)
+    return list(found.values())
 
 
 def verified(entry: dict[str, Any]) -> Path:

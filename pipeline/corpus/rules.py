@@ -1,149 +1,27 @@
 r"""Which traces are worth learning from: one named rule, one reason code each.
 
-Called by intake.py; reads and writes nothing. `RULES` is checked in order and the
-first rule that speaks gives the reason. docs/data.md lists the codes of all stages.
+Called by the judging step for every row; reads and writes nothing. `judge_candidate`
+cuts what follows the final answer, checks `RULES` in order (the first rule that speaks
+gives the reason) and marks what looks like cheating. docs/data.md lists the codes of all
+stages, docs/quality.md says how each rule was measured and what it costs.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pipeline.base.chat import Chat
-from pipeline.base.grading import grade, is_readable_gold, last_boxed
-from pipeline.base.params import FilterParams
-from pipeline.corpus.language import foreign
+from pipeline.corpus import answer_rules, text_rules
+from pipeline.corpus.boxes import grade_reply
+from pipeline.corpus.cutting import after_answer
+from pipeline.corpus.rule_settings import Settings, settings_for
 from pipeline.corpus.schemas import Candidate
-from pipeline.corpus.text import excerpt_of
+from pipeline.corpus.suspicion import early_answer, unreasoned
 
-_MATHS = re.compile(r"\$[^$]*\$|\\\[.{0,2000}?\\\]|\\\(.{0,2000}?\\\)", re.DOTALL)
-_COMMAND = re.compile(
-    r"\\(?:text|mathrm|mathbb|mbox|operatorname|textbf|mathbf)\s*\{[^{}]*\}|\\[A-Za-z]+"
-)
-_SYMBOL = re.compile(r"(?<![A-Za-z.])[A-Za-z](?![A-Za-z.])")
-_UNIT = re.compile(r"(?<=[\d}])(?:\s|~|\\,)+[A-Za-z](?![A-Za-z])")
-COMMON_SYMBOLS = frozenset("eixyzC")
-"""Need no introduction: constants, coordinates, a constant of integration."""
+__all__ = ["CUT", "MARKS", "RULES", "Judgement", "Settings", "judge_candidate", "settings_for"]
 
-MAX_BOXES = 20
-"""Boxes of one reply that are compared, counted from its end."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the rules need to know besides the row."""
-
-    filter: FilterParams
-    markup: re.Pattern[str]
-    """Text that the tokenizer would turn into one of its control tokens."""
-
-
-def settings_for(chat: Chat, params: FilterParams) -> Settings:
-    """The rules' settings for one tokenizer."""
-    added = [token.content for token in chat.tokenizer.get_added_tokens_decoder().values()]
-    control = sorted({text for text in added if text.startswith(("<", "[")) and len(text) > 2})
-    return Settings(params, re.compile("|".join(map(re.escape, control)) or r"(?!)"))
-
-
-def _no_problem(row: Candidate, _: Settings) -> str | None:
-    return None if row.problem else "the problem is empty"
-
-
-def _judged_wrong(row: Candidate, _: Settings) -> str | None:
-    unproven = row.gold_from in ("own-box", "none")
-    return "the row marks its reply as wrong" if row.judged_wrong and unproven else None
-
-
-def _no_solution(row: Candidate, _: Settings) -> str | None:
-    return None if row.solution or row.thinking else "no reply to learn from"
-
-
-def _nothing_after_thinking(row: Candidate, _: Settings) -> str | None:
-    return None if row.solution else f"{len(row.thinking)} characters of reasoning, then nothing"
-
-
-def _special_token(row: Candidate, settings: Settings) -> str | None:
-    for field, text in (
-        ("problem", row.problem),
-        ("reasoning", row.thinking),
-        ("reply", row.solution),
-    ):
-        found = settings.markup.search(text)
-        if found is not None:
-            return f"{found.group()} in the {field}"
-    return None
-
-
-def _no_box(row: Candidate, _: Settings) -> str | None:
-    if last_boxed(row.solution) is not None:
-        return None
-    return f"the reply ends {excerpt_of(row.solution[-40:].strip())!r}"
-
-
-def _no_gold(row: Candidate, _: Settings) -> str | None:
-    return None if row.gold else f"no field states the answer; schema {row.schema}"
-
-
-def _unreadable_gold(row: Candidate, _: Settings) -> str | None:
-    return None if is_readable_gold(row.gold) else f"gold {excerpt_of(row.gold)!r}"
-
-
-def _gold_symbols(row: Candidate, _: Settings) -> str | None:
-    if row.gold_from != "stated":
-        return None
-    gold = _COMMAND.sub(" ", _UNIT.sub(" ", row.gold))
-    symbols = set(_SYMBOL.findall(gold)) - COMMON_SYMBOLS
-    if not symbols or gold.upper() == gold:
-        return None
-    problem = _COMMAND.sub(" ", row.problem)
-    known = set(_SYMBOL.findall(problem)) | set("".join(_MATHS.findall(problem)))
-    unknown = symbols - known
-    return f"{', '.join(sorted(unknown))} in gold {excerpt_of(row.gold)!r}" if unknown else None
-
-
-def _several_boxes(row: Candidate, _: Settings) -> str | None:
-    boxes = boxed_answers(row.solution)
-    for other in boxes[:-1]:
-        if f"\\boxed{{{other}}}" in row.problem:
-            continue  # the reply repeats the question
-        if not grade(f"\\boxed{{{other}}}", boxes[-1]).correct:
-            return f"{excerpt_of(other)!r} and {excerpt_of(boxes[-1])!r}"
-    return None
-
-
-def _wrong_answer(row: Candidate, _: Settings) -> str | None:
-    verdict = grade(row.solution, row.gold)
-    if verdict.correct:
-        return None
-    return f"{verdict.reason}: {excerpt_of(verdict.answer)!r}, gold {excerpt_of(row.gold)!r}"
-
-
-def _too_short(row: Candidate, settings: Settings) -> str | None:
-    length = len(row.thinking) + len(row.solution)
-    least = settings.filter.min_solution_characters
-    return None if length >= least else f"{length} characters, {least} are wanted"
-
-
-def _not_english(row: Candidate, settings: Settings) -> str | None:
-    if not settings.filter.english_only:
-        return None
-    return next(
-        (found for text in (row.problem, row.thinking, row.solution) if (found := foreign(text))),
-        None,
-    )
-
-
-def boxed_answers(reply: str) -> list[str]:
-    r"""Contents of the last `MAX_BOXES` boxes of a text, in order."""
-    found: list[str] = []
-    end = len(reply)
-    while len(found) < MAX_BOXES and (start := reply.rfind("\\boxed", 0, end)) >= 0:
-        content = last_boxed(reply[start:end])
-        if content is not None:
-            found.insert(0, content)
-        end = start
-    return found
+CUT = "cut-after-answer"
+"""The note of a reply that lost what it said after its answer."""
 
 
 @dataclass(frozen=True)
@@ -155,47 +33,147 @@ class Rule:
     check: Callable[[Candidate, Settings], str | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What becomes of one candidate."""
+
+    row: Candidate
+    """As it will be trained; its reply may be shorter than the one given."""
+    fault: tuple[str, str] | None
+    """(reason, detail) for which it is dropped; None if it may stay."""
+    flags: tuple[str, ...]
+    """Marks of cheating, whether the row stays or not."""
+    notes: tuple[str, ...]
+    """Conversions to be counted."""
+    cut_characters: int
+    """Characters that the reply lost."""
+
+
 RULES = (
-    Rule("no-problem", "The row has no problem text.", _no_problem),
-    Rule("no-solution", "The row has no reply.", _no_solution),
+    Rule("no-problem", "The row has no problem text.", text_rules.no_problem),
+    Rule("no-solution", "The row has no reply.", text_rules.no_solution),
     Rule(
         "nothing-after-thinking",
         "The reply ends with its reasoning; nothing visible states an answer.",
-        _nothing_after_thinking,
+        text_rules.nothing_after_thinking,
     ),
-    Rule("special-token", "Text spells a control token of the tokenizer.", _special_token),
-    Rule("no-box", r"The visible reply holds no filled `\boxed{}`.", _no_box),
-    Rule("no-gold", "No field states the right answer and no box stands in.", _no_gold),
-    Rule("unreadable-gold", "The answer is empty or has unbalanced braces.", _unreadable_gold),
+    Rule(
+        "unfinished-thinking",
+        "Think tags are left in the text, or the reasoning breaks off in mid-sentence.",
+        text_rules.unfinished_thinking,
+    ),
+    Rule(
+        "special-token", "Text spells a control token of the tokenizer.", text_rules.special_token
+    ),
+    Rule("labelled-wrong", "The source marks the reply as wrong.", answer_rules.labelled_wrong),
+    Rule(
+        "labelled-unverifiable",
+        "The source checked the reply without a result.",
+        answer_rules.labelled_unverifiable,
+    ),
+    Rule("no-box", r"The visible reply holds no filled `\boxed{}`.", answer_rules.no_box),
+    Rule("no-gold", "No field states the right answer and no box stands in.", answer_rules.no_gold),
+    Rule(
+        "unreadable-gold",
+        "The answer is empty or has unbalanced braces.",
+        answer_rules.unreadable_gold,
+    ),
     Rule(
         "gold-symbols",
         "The stated answer uses a symbol that the problem does not introduce.",
-        _gold_symbols,
+        answer_rules.gold_symbols,
     ),
-    Rule(
-        "labelled-wrong",
-        "No answer is stated to check against and the row marks its reply as wrong.",
-        _judged_wrong,
-    ),
-    Rule("several-boxes", "The visible reply boxes different answers.", _several_boxes),
-    Rule("wrong-answer", "The reply's answer is not the stated one.", _wrong_answer),
+    Rule("prose-box", "The box holds sentences.", answer_rules.prose_box),
+    Rule("several-boxes", "The visible reply boxes different answers.", answer_rules.several_boxes),
+    Rule("wrong-answer", "The reply's answer is not the stated one.", answer_rules.wrong_answer),
     Rule(
         "too-short",
         "Reasoning and reply together are shorter than `filter.min_solution_characters`.",
-        _too_short,
+        text_rules.too_short,
+    ),
+    Rule(
+        "too-long",
+        "Reasoning and reply together are longer than `filter.max_reply_characters`.",
+        text_rules.too_long,
+    ),
+    Rule("refusal", "The reply opens by declining to answer.", text_rules.refusing),
+    Rule("placeholder", "A field of a template was not filled in.", text_rules.unfilled),
+    Rule("mojibake", "Characters were lost or wrongly decoded.", text_rules.mojibake),
+    Rule(
+        "html-remains", "Several tags or entities of a rendered page are left.", text_rules.rendered
+    ),
+    Rule(
+        "broken-latex",
+        "The LaTeX is damaged to a degree that no honest text shows.",
+        text_rules.damaged_latex,
+    ),
+    Rule(
+        "repetition-loop",
+        "Reasoning or reply repeats itself in a loop.",
+        text_rules.repetition_loop,
     ),
     Rule(
         "not-english",
-        "A part is in another script or dense with another language's function words.",
-        _not_english,
+        "A part is in another script, or a sentence in another language.",
+        text_rules.not_english,
     ),
 )
 
 
+def _is_unreasoned(row: Candidate, _: Settings) -> str | None:
+    return unreasoned(row)
+
+
+def _is_early(row: Candidate, settings: Settings) -> str | None:
+    return early_answer(row, settings.filter.early_answer_share)
+
+
+MARKS = (
+    Rule("unreasoned", "Nothing but the answer, with a set phrase beside it.", _is_unreasoned),
+    Rule("early-answer", "The reasoning states the answer before deriving it.", _is_early),
+)
+"""What one row shows by itself; `canned` needs the whole set."""
+
+
+def _cut(row: Candidate) -> Candidate:
+    """The row without what its reply says after the answer; itself if nothing may go.
+
+    A reply that answers first and explains afterwards is its explanation, unless
+    reasoning precedes it. The grade before and after must be the same.
+    """
+    place = after_answer(row.solution)
+    if place is None or (not row.thinking and 2 * place < len(row.solution)):
+        return row
+    shorter = row.solution[:place].rstrip()
+    if grade_reply(shorter, row.gold) != grade_reply(row.solution, row.gold):
+        return row
+    return replace(row, solution=shorter)
+
+
 def first_fault(row: Candidate, settings: Settings) -> tuple[str, str] | None:
     """(reason, detail) of the first rule that refuses the row; None if it may stay."""
+    if row.fault is not None:
+        return row.fault
     for rule in RULES:
         detail = rule.check(row, settings)
         if detail is not None:
             return rule.code, detail
     return None
+
+
+def judge_candidate(row: Candidate, settings: Settings) -> Judgement:
+    """Judge one row: pure, and linear in the row's length.
+
+    Returns:
+        The judgement. With `filter.flagged: drop` a mark is also the row's reason.
+    """
+    kept = _cut(row) if settings.filter.cut_after_answer else row
+    lost = len(row.solution) - len(kept.solution)
+    notes = (CUT,) if lost else ()
+    fault = first_fault(kept, settings)
+    if fault is not None:
+        return Judgement(kept, fault, (), notes, lost)
+    found = [(mark.code, said) for mark in MARKS if (said := mark.check(kept, settings))]
+    if found and settings.filter.flagged == "drop":
+        fault = found[0]
+    return Judgement(kept, fault, tuple(code for code, _ in found), notes, lost)

@@ -1,40 +1,46 @@
 """Which clean traces are trained: whole rows, within the sequence and token budget.
 
 Called by `python -m pipeline.select`; reads and writes nothing. Every row that is not
-chosen has a reason:
+chosen has a reason, the first of these that holds:
 
-over-long    more tokens than a sequence; a cut trace would teach not to finish.
-more-traces  the problem already has `max_traces_per_problem` that rank before it.
-over-budget  the token budget was full before the row's turn came.
+over-long           more tokens than a sequence; a cut trace would teach not to finish.
+over-cap            more tokens than `select.max_tokens`.
+outside-solve-rate  the problem's known solve rate is outside `select.solve_rate`.
+over-tier           `select.tier_shares` gives the tier nothing, or gave what it gives to
+                    rows before this one, which the budget alone would have let in.
+more-traces         the problem has `max_traces_per_problem` traces that rank before it.
+over-source         the same as over-tier, for the weight of the source.
+over-budget         the token budget was full before the row's turn came.
 
 Turns come by a hash of seed and problem, the best trace of every problem before the
 second of any, so that the budget cuts a random sample and no end of a file. Nothing
 after the first row that does not fit is taken: filling the gap with whatever is
-short would favour short rows.
+short would favour short rows. diversity.py orders the turns of the policy `diverse`.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from pipeline.base.artifacts import sha256_text
-from pipeline.base.records import Trace
+import numpy as np
+from numpy.typing import NDArray
 
-Policy = Literal["shortest_correct", "first", "all"]
+from pipeline.base.errors import UserError
+from pipeline.corpus.budget_shares import fill
+from pipeline.corpus.diversity import diverse_order
+from pipeline.corpus.entries import TIERS, Entries
+from pipeline.corpus.keyed_hash import keyed_hash, rank_in_run, run_starts
 
+Policy = Literal["shortest_correct", "first", "all", "diverse"]
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What selection needs to know of a trace."""
+REASONS = (
+    *("chosen", "over-long", "over-cap", "outside-solve-rate"),
+    *("over-tier", "more-traces", "over-source", "over-budget"),
+)
+CHOSEN, OVER_LONG, OVER_CAP, OUTSIDE, OVER_TIER, MORE_TRACES, OVER_SOURCE, OVER_BUDGET = range(8)
 
-    place: int
-    """0-based number of the row in its file."""
-    id: str
-    tokens: int
-    source: str
+Places = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -47,96 +53,76 @@ class Limits:
     token_budget: int | None
     """None takes all."""
     seed: int
+    max_tokens: int | None = None
+    solve_rate: tuple[float, float] | None = None
+    """Least and most of a known solve rate; unknown ones pass."""
+    tier_shares: dict[str, float] | None = None
+    """Shares of the budget by tier, in any unit; a tier that is not named gets nothing."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that contradict themselves.
+
+        Raises:
+            UserError: naming the key.
+        """
+        if self.solve_rate is not None and not 0 <= self.solve_rate[0] <= self.solve_rate[1] <= 1:
+            raise UserError(
+                f"select.solve_rate is {list(self.solve_rate)}",
+                "Give the least and the most share of solved attempts, e.g. [0.1, 0.9].",
+            )
+        shares = self.tier_shares
+        if shares is not None and (min(shares.values(), default=0) < 0 or not sum(shares.values())):
+            raise UserError(
+                f"select.tier_shares is {shares}",
+                "Give shares of which none is negative and one is positive, or null.",
+            )
 
 
-@dataclass(frozen=True)
-class Selection:
-    """The chosen places and the reason of each other one."""
+def choose(entries: Entries, limits: Limits) -> NDArray[np.uint8]:
+    """Choose whole rows up to the token budget.
 
-    chosen: set[int]
-    reasons: dict[int, str]
-
-
-def entries_of(traces: Iterable[Trace]) -> list[Entry]:
-    """The traces without their texts, in order."""
-    return [
-        Entry(place, trace.id, trace.tokens, trace.source) for place, trace in enumerate(traces)
-    ]
-
-
-def _ranked(entries: list[Entry], policy: Policy) -> list[tuple[int, Entry]]:
-    """(rank among the traces of its problem, entry)."""
-    by_problem: defaultdict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        by_problem[entry.id].append(entry)
-    ranked = []
-    for group in by_problem.values():
-        if policy == "shortest_correct":
-            group.sort(key=lambda one: (one.tokens, one.place))
-        ranked += list(enumerate(group))
-    return ranked
-
-
-def choose(entries: list[Entry], limits: Limits) -> Selection:
-    """Choose whole rows up to the token budget."""
-    reasons = {one.place: "over-long" for one in entries if one.tokens > limits.sequence_tokens}
-    ranked = _ranked([one for one in entries if one.place not in reasons], limits.policy)
+    Returns:
+        For every row the place of its reason in REASONS; 0 is chosen. Shape (rows,).
+    """
+    reasons = _unfit(entries, limits)
+    places, rank = _ranked(entries, np.flatnonzero(reasons == CHOSEN).astype(np.int32), limits)
     if limits.policy != "all":
-        reasons |= {one.place: "more-traces" for rank, one in ranked if rank >= limits.max_traces}
-    turns = [(rank, one) for rank, one in ranked if one.place not in reasons]
-    keys = {key: sha256_text(f"{limits.seed}:{key}") for key in {one.id for _, one in turns}}
-    turns.sort(key=lambda turn: (turn[0], keys[turn[1].id], turn[1].place))
-    chosen: set[int] = set()
-    used = 0
-    full = False
-    for _, one in turns:
-        full = full or (limits.token_budget is not None and used + one.tokens > limits.token_budget)
-        if full:
-            reasons[one.place] = "over-budget"
-        else:
-            chosen.add(one.place)
-            used += one.tokens
-    return Selection(chosen, reasons)
+        reasons[places[rank >= limits.max_traces]] = MORE_TRACES
+        places, rank = places[rank < limits.max_traces], rank[rank < limits.max_traces]
+    if limits.policy == "diverse":
+        turns = diverse_order(entries, places, rank, limits.seed)
+    else:
+        drawn = keyed_hash(entries.group[places], "turn", limits.seed)
+        turns = places[np.lexsort((drawn, rank))]
+    if limits.token_budget is None:
+        return reasons
+    filled = fill(entries, turns, limits.token_budget, limits.tier_shares)
+    reasons[turns[~filled.chosen]] = OVER_BUDGET
+    reasons[turns[filled.lost_to_tier]] = OVER_TIER
+    reasons[turns[filled.lost_to_source]] = OVER_SOURCE
+    return reasons
 
 
-def _histogram(entries: list[Entry], chosen: set[int]) -> list[dict[str, int]]:
-    """Rows by length, bounds doubling from 64 tokens."""
-    bins: list[dict[str, int]] = []
-    bound = 64
-    longest = max((one.tokens for one in entries), default=0)
-    while not bins or bins[-1]["up_to"] < longest:
-        lowest = bins[-1]["up_to"] if bins else 0
-        inside = [one for one in entries if lowest < one.tokens <= bound]
-        taken = sum(one.place in chosen for one in inside)
-        bins.append({"up_to": bound, "read": len(inside), "kept": taken})
-        bound *= 2
-    return bins
+def _unfit(entries: Entries, limits: Limits) -> NDArray[np.uint8]:
+    """The reasons that a row has by itself."""
+    reasons = np.zeros(len(entries), dtype=np.uint8)
+    if limits.tier_shares is not None:
+        unwanted = [not limits.tier_shares.get(tier) for tier in TIERS]
+        reasons[np.asarray(unwanted)[entries.tier]] = OVER_TIER
+    if limits.solve_rate is not None:
+        least, most = limits.solve_rate
+        reasons[(entries.solve_rate < least) | (entries.solve_rate > most)] = OUTSIDE
+    if limits.max_tokens is not None:
+        reasons[entries.tokens > limits.max_tokens] = OVER_CAP
+    reasons[entries.tokens > limits.sequence_tokens] = OVER_LONG
+    return reasons
 
 
-def describe(entries: list[Entry], selection: Selection, limits: Limits) -> dict[str, Any]:
-    """work/select/report.json."""
-    chosen = [one for one in entries if one.place in selection.chosen]
-    sources = sorted({one.source for one in entries})
-    return {
-        "read": len(entries),
-        "kept": len(chosen),
-        "dropped": dict(sorted(Counter(selection.reasons.values()).items())),
-        "problems": len({one.id for one in chosen}),
-        "tokens": sum(one.tokens for one in chosen),
-        "tokens_read": sum(one.tokens for one in entries),
-        "longest": max((one.tokens for one in chosen), default=0),
-        "policy": limits.policy,
-        "max_traces_per_problem": limits.max_traces,
-        "sequence_tokens": limits.sequence_tokens,
-        "token_budget": limits.token_budget,
-        "length_histogram": _histogram(entries, selection.chosen),
-        "sources": [
-            {
-                "source": source,
-                "read": sum(one.source == source for one in entries),
-                "kept": sum(one.source == source for one in chosen),
-                "tokens": sum(one.tokens for one in chosen if one.source == source),
-            }
-            for source in sources
-        ],
-    }
+def _ranked(entries: Entries, places: Places, limits: Limits) -> tuple[Places, NDArray[np.int32]]:
+    """The places, problem by problem, and each one's rank among the traces of its problem."""
+    group = entries.group[places]
+    if limits.policy in ("shortest_correct", "diverse"):
+        order = np.lexsort((entries.tokens[places], group))
+    else:
+        order = np.argsort(group, kind="stable")
+    return places[order], rank_in_run(run_starts(group[order]))

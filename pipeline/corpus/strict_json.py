@@ -1,9 +1,9 @@
 """One row of a file as strict JSON: an object with clean strings, or a fault.
 
-Called by sources.py; reads and writes nothing. Python's reader takes the last of two
+Called by the readers; reads and writes nothing. Python's reader takes the last of two
 equal keys, and NaN, without a word; here either makes the row unreadable:
 
-not-utf8, not-json, not-object, duplicate-key, not-finite, nul-character,
+not-utf8, not-json, not-object, duplicate-key, not-finite, too-large, nul-character,
 control-character, lone-surrogate (docs/data.md says what each means).
 """
 
@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import NoReturn
 
 from pipeline.base.records import excerpt
 from pipeline.corpus.text import RowFault, Value, clean_value, printable
 
-UNREADABLE = frozenset({"not-utf8", "not-json", "not-object", "duplicate-key", "not-finite"})
+UNREADABLE = frozenset(
+    "not-utf8 not-json not-object duplicate-key not-finite too-large damaged-archive".split()
+)
 """Faults of the file itself; too many of them in one file stop the run."""
+
+MAX_ROW_BYTES = 64 * 2**20
+"""A longer row is passed over without being held."""
+
+_EXCERPT_SOURCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +37,18 @@ class Row:
     origin: str
     value: dict[str, Value] | None
     fault: RowFault | None
-    excerpt: str
+    text: str
+    """The row as it stands in the file, or enough of its start."""
+
+    @property
+    def excerpt(self) -> str:
+        """The start of the row on one line, fit for strict UTF-8."""
+        return excerpt(printable(self.text[:_EXCERPT_SOURCE]))
 
 
-def make_row(source: str, origin: str, value: Value, fault: RowFault | None, text: str) -> Row:
-    return Row(source, origin, value, fault, excerpt(printable(text[:2000])))
+def faulty_row(source: str, origin: str, reason: str, detail: str, text: str = "") -> Row:
+    """A row that cannot be read."""
+    return Row(source, origin, None, RowFault(reason, detail), text[:_EXCERPT_SOURCE])
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -47,17 +62,22 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _unique(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
-    keys: dict[str, Value] = {}
-    for key, value in pairs:
-        if key in keys:
-            raise RowFault("duplicate-key", f"`{printable(key)}` occurs twice in one object")
-        keys[key] = value
-    return keys
+def unique(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
+    """An object of these members.
+
+    Raises:
+        RowFault: duplicate-key.
+    """
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        twice = counts.most_common(1)[0][0]
+        raise RowFault("duplicate-key", f"`{printable(twice)}` occurs twice in one object")
+    return members
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+DECODER = json.JSONDecoder(
+    object_pairs_hook=unique, parse_constant=_refuse_constant, parse_float=_finite
 )
 
 
@@ -78,7 +98,7 @@ def parse_row(text: str) -> dict[str, Value]:
     if "\x00" in text:
         raise RowFault("nul-character", f"raw U+0000 at character {text.index(chr(0))}")
     try:
-        return checked(_DECODER.decode(text))
+        return checked(DECODER.decode(text))
     except RecursionError:
         raise RowFault("not-json", "nested too deeply") from None
     except ValueError as error:
@@ -86,6 +106,11 @@ def parse_row(text: str) -> dict[str, Value]:
 
 
 def decode(raw: bytes) -> str:
+    """Strict UTF-8.
+
+    Raises:
+        RowFault: not-utf8, naming the first byte that is none.
+    """
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -21,8 +22,14 @@ _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _LOST_BACKSLASH = re.compile(r"[\x07\x08\x0b\x0c](?=[a-z])")
 _ESCAPES = {"\x07": "\\a", "\x08": "\\b", "\x0b": "\\v", "\x0c": "\\f"}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SECOND_CONTROLS = re.compile(rb"\xc2[\x80-\x9f]")
+_CLEAN_BYTES = bytes(b for b in range(256) if b in b"\t\n" or (b >= 0x20 and b != 0x7F))
+"""Bytes of UTF-8 that need no second look, but for C1 controls and the byte order mark."""
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _THINKING_PARTS = frozenset({"reasoning", "thinking"})
+
+MAX_DEPTH = 100
+"""Lists and objects inside one another; a deeper row is no data but an attack or a fault."""
 
 
 class RowFault(Exception):
@@ -50,10 +57,10 @@ def clean_text(text: str) -> str:
     Raises:
         RowFault: nul-character, control-character or lone-surrogate.
     """
+    if _is_clean(text):
+        return text
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if _FORBIDDEN.search(text) is None and _SURROGATE.search(text) is None:
-        return text.replace("\ufeff", "")
     text = _LOST_BACKSLASH.sub(lambda found: _ESCAPES[found.group()], text)
     found = _FORBIDDEN.search(text)
     if found is not None:
@@ -65,19 +72,42 @@ def clean_text(text: str) -> str:
     return text.replace("\ufeff", "")
 
 
-def clean_value(value: Value) -> Value:
+def _is_clean(text: str) -> bool:
+    """Whether `clean_text` would leave a text as it is; six times faster than a search."""
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        return False
+    if raw.translate(None, _CLEAN_BYTES):
+        return False
+    return len(raw) == len(text) or (
+        _SECOND_CONTROLS.search(raw) is None and b"\xef\xbb\xbf" not in raw
+    )
+
+
+def clean_value(value: Value, depth: int = MAX_DEPTH) -> Value:
     """A parsed value with every string in it cleaned and nulls left out of objects.
 
+    Args:
+        depth: levels of lists and objects that may still follow.
+
     Raises:
-        RowFault: of `clean_text`, or not-finite for NaN and infinities.
+        RowFault: of `clean_text`, not-finite for NaN and infinities, duplicate-key for
+            keys that cleaning makes equal, or not-json for too deep a nesting.
     """
     if isinstance(value, str):
         return clean_text(value)
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, (dict, list, tuple)) and depth == 0:
+        raise RowFault("not-json", f"nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, dict):
-        kept = {clean_text(str(key)): clean_value(one) for key, one in value.items()}
+        kept = {clean_text(str(key)): clean_value(one, depth - 1) for key, one in value.items()}
+        if len(kept) != len(value):
+            raise RowFault("duplicate-key", "two keys differ in invisible characters alone")
         return {key: one for key, one in kept.items() if one is not None}
     if isinstance(value, (list, tuple)):
-        return [clean_value(one) for one in value]
+        return [clean_value(one, depth - 1) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise RowFault("not-finite", repr(value))
     return value
@@ -114,14 +144,23 @@ def as_parts(value: Value, field: str) -> tuple[str, str]:
         return number_text(value), ""
     texts: list[str] = []
     thoughts: list[str] = []
-    for part in value:
+    for part in _flat(value):
         kind, text = _part(part, field)
         (thoughts if kind in _THINKING_PARTS else texts).append(text)
     return "\n".join(texts), "\n".join(thoughts)
 
 
+def _flat(parts: list[Value]) -> Iterator[Value]:
+    """Parts of a list, those of lists inside it included."""
+    for part in parts:
+        if isinstance(part, list):
+            yield from _flat(part)
+        else:
+            yield part
+
+
 def _part(part: Value, field: str) -> tuple[str, str]:
-    """(type, text) of one content part."""
+    """(type, text) of one content part; `{"type": "text", "text": {"value": "…"}}` too."""
     if isinstance(part, str):
         return "text", part
     if not isinstance(part, dict):
@@ -130,12 +169,15 @@ def _part(part: Value, field: str) -> tuple[str, str]:
     if not isinstance(kind, str) or kind not in _TEXT_PARTS | _THINKING_PARTS:
         raise RowFault("not-text", f"`{field}` holds a part of type {excerpt_of(kind)}")
     for name in ("text", "value", "content", kind):
-        if isinstance(part.get(name), str):
-            return kind, part[name]
+        held = part.get(name)
+        if isinstance(held, dict):
+            held = held.get("value")
+        if isinstance(held, str):
+            return kind, held
     raise RowFault("wrong-type", f"`{field}` holds a {kind} part without text")
 
 
-def excerpt_of(value: Value) -> str:
-    """At most 40 characters of any value, for a detail."""
+def excerpt_of(value: Value, most: int = 40) -> str:
+    """At most `most` characters of any value, for a detail."""
     text = str(value)
-    return text if len(text) <= 40 else text[:39] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"

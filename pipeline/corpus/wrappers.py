@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 
+from pipeline.corpus.harmony import MARK, messages
+
 _EDGE_CHARACTERS = 500
 """No wrapper is longer; only so much of either end is searched."""
+_MOST_WRAPPERS = 100
 
 _BOX = r"\\boxed\{(?:\{\}|\.\.\.|\w{0,12}|(?:your |the )?(?:final )?answer|\\text\{[^{}]*\})?\}"
 _VERB = (
@@ -26,31 +29,46 @@ _SENTENCES = (
     r"(?:please |let'?s )?(?:reason|think)(?: about it)? step[ -]by[ -]step[.!]?",
     r"you must put your answer inside <answer>[^\n]*?i\.e\.[^\n]*?</answer>\.",
     r"this is the problem:",
+    r"(?:question|problem|q)\s*:",
 )
 _ANY = "|".join(f"(?:{sentence})" for sentence in _SENTENCES)
 _LEADING = re.compile(rf"\A\s*(?:{_ANY})(?=\s)", re.IGNORECASE)
-_TRAILING = re.compile(rf"(?:(?<=[.?!:$\])}}\"'])\s+|\n\s*|\A\s*)(?:{_ANY})\s*\Z", re.IGNORECASE)
+_CUE = r"\n\s*(?:answer|solution|response|a)\s*:"
+_TRAILING = re.compile(
+    rf"(?:(?:(?<=[.?!:$\])}}\"'])\s+|\n\s*|\A\s*)(?:{_ANY})|{_CUE})\s*\Z", re.IGNORECASE
+)
+_HINTS = re.compile(r"boxed|answer|step|following|problem|question|solution|response|q\s*:|a\s*:")
+"""One of these stands in every wrapper; most problems hold none at their edges."""
 _TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?:<\|im_end\|>|\Z)", re.DOTALL)
 
 
 def strip_wrapper(problem: str) -> str:
     """The problem without instructions on how to answer at either end."""
     text = problem.strip()
-    while (found := _LEADING.match(text[:_EDGE_CHARACTERS])) and found.end() < len(text):
+    if _HINTS.search(f"{text[:_EDGE_CHARACTERS]}\n{text[-_EDGE_CHARACTERS:]}".lower()) is None:
+        return text
+    for _ in range(_MOST_WRAPPERS):
+        found = _LEADING.match(text[:_EDGE_CHARACTERS])
+        if found is None or found.end() == len(text):
+            break
         text = text[found.end() :].lstrip()
-    while True:
+    for _ in range(_MOST_WRAPPERS):
         start = max(0, len(text) - _EDGE_CHARACTERS)
         found = _TRAILING.search(text, start)
         if found is None or found.start() == 0:
-            return text
+            break
         text = text[: found.start()].rstrip()
+    return text
 
 
 def chat_markup_turns(text: str) -> list[dict[str, str]] | None:
-    """Turns of a prompt that was rendered with ChatML; None if it has no such markup.
+    """Turns of a prompt that was rendered with ChatML or harmony markup; None if it was not.
 
     The open assistant turn at the end, with or without its think tag, is no turn.
     """
+    if MARK in text:
+        spoken = [one for one in messages(text) if one.text]
+        return [{"role": one.role, "content": one.text, "channel": one.channel} for one in spoken]
     if "<|im_start|>" not in text:
         return None
     turns = [{"role": role, "content": content} for role, content in _TURN.findall(text)]

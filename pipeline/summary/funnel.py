@@ -18,6 +18,7 @@ class Passage:
     rows_in: int
     rows_out: int
     held_out: int
+    """For the panel or the reserve."""
     dropped: dict[str, int]
 
     @property
@@ -34,7 +35,9 @@ def passages(evidence: Evidence) -> list[Passage]:
         ("select", evidence.selected),
     ]
     found = [
-        Passage(stage, r["read"], r["kept"], r.get("held_out", 0), r["dropped"])
+        Passage(
+            stage, r["read"], r["kept"], r.get("held_out", 0) + r.get("reserved", 0), r["dropped"]
+        )
         for stage, r in counted
         if r is not None
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,10 +37,13 @@ def prepare(folder: Path, lines: list[bytes], panel: bool = True) -> None:
     problems = folder / "panel.jsonl"
     problems.write_text('{"problem": "What is 70 + 7?", "answer": "77"}\n')
     write_json(folder / "work/prepare/base.json", {"path": "base"})
+    known = folder / "earlier.jsonl"
+    known.write_text('{"problem": "What is 99 + 99?"}\n')
     entry = listed(problems) if panel else None
+    sources = [{"source": 0, **listed(data)}]
     write_json(
         folder / "work/prepare/data.json",
-        {"sources": [listed(data)], "panel": entry, "protected": []},
+        {"sources": sources, "panel": entry, "protected": [], "earlier": [listed(known)]},
     )
 
 
@@ -62,7 +66,7 @@ DIRT = [
 
 def test_every_row_is_kept_or_dropped_with_a_reason(project: Path) -> None:
     prepare(project, CLEAN + DIRT)
-    stage.main(make_params())
+    stage.main(make_params(**{"data.sources": ["t.jsonl"]}))
     funnel = read_json(OUT / "funnel.json")
     assert funnel["read"] == 25
     assert funnel["kept"] == 19, "the contradicted problem goes with its wrong copy"
@@ -81,8 +85,11 @@ def test_every_row_is_kept_or_dropped_with_a_reason(project: Path) -> None:
     panel = list(read_rows(Problem, OUT / "panel.jsonl"))
     assert [(row.problem, row.gold) for row in panel] == [("What is 70 + 7?", "77")]
     assert sorted(path.name for path in OUT.iterdir()) == [
-        *("dropped.jsonl", "funnel.json", "kept.jsonl", "panel.jsonl"),
+        *("dropped.jsonl", "funnel.json", "kept.jsonl", "panel.jsonl", "reserve.jsonl"),
     ]
+    source = funnel["sources"][0]
+    assert (source["from"], source["kind"], source["tier"]) == ("t.jsonl", "auto", None)
+    assert list(Path("runs/corpus").iterdir()) == [], "nothing is left of the shards"
 
 
 def test_line_ends_and_a_byte_order_mark_give_the_same_output(project: Path) -> None:
@@ -96,22 +103,68 @@ def test_line_ends_and_a_byte_order_mark_give_the_same_output(project: Path) -> 
 
 
 def test_a_hold_out_is_the_panel_and_is_not_trained(project: Path) -> None:
-    prepare(project, CLEAN, panel=False)
-    stage.main(make_params(**{"data.panel": "holdout", "filter.holdout_problems": 5}))
+    prepare(project, [*CLEAN, json.dumps(clean(99)).encode()], panel=False)
+    shares = {"holdout.problems": 5, "holdout.reinforcement_share": 0.2}
+    stage.main(make_params(**{"data.panel": "holdout", **shares}))
     held = {row.id for row in read_rows(Problem, OUT / "panel.jsonl")}
+    reserved = {row.id for row in read_rows(Problem, OUT / "reserve.jsonl")}
     kept = {row.id for row in read_rows(Trace, OUT / "kept.jsonl")}
-    assert (len(held), len(kept)) == (5, 15)
-    assert held | kept == {problem_id(clean(number)["problem"]) for number in range(1, 21)}
+    assert len(held) == 5
+    assert reserved
+    everything = {problem_id(clean(number)["problem"]) for number in range(1, 21)}
+    assert held | kept | reserved == everything
+    assert len(held) + len(kept) + len(reserved) == 20
     funnel = read_json(OUT / "funnel.json")
-    assert (funnel["read"], funnel["kept"], funnel["held_out"]) == (20, 15, 5)
+    assert (funnel["read"], funnel["held_out"], funnel["reserved"]) == (21, 5, len(reserved))
+    assert funnel["dropped"] == {"held-out-earlier": 1}
 
 
 def test_a_hold_out_of_nothing_and_a_missing_panel_are_refused(project: Path) -> None:
     prepare(project, CLEAN, panel=False)
-    with pytest.raises(UserError, match=r"filter\.holdout_problems is 0"):
+    with pytest.raises(UserError, match=r"holdout\.problems is 0"):
         stage.main(make_params(**{"data.panel": "holdout"}))
     with pytest.raises(UserError, match="names no panel"):
         stage.main(make_params())
+
+
+def outputs() -> dict[str, str]:
+    return {path.name: sha256_file(path) for path in OUT.iterdir()}
+
+
+@pytest.mark.parametrize(("workers", "shard_mib"), [(1, 0.0005), (4, 0.002), (4, 0.00002)])
+def test_workers_and_shards_change_no_byte(project: Path, workers: int, shard_mib: float) -> None:
+    prepare(project, CLEAN + DIRT)
+    stage.main(make_params(**{"holdout.reinforcement_share": 0.2}))
+    whole = outputs()
+    cut = {"executor.workers": workers, "executor.shard_mib": shard_mib}
+    stage.main(make_params(**{"holdout.reinforcement_share": 0.2, **cut}))
+    assert outputs() == whole
+
+
+def test_a_restart_goes_on_where_it_stopped(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(project, CLEAN + DIRT)
+    params = make_params(**{"executor.shard_mib": 0.0005, "executor.workers": 1})
+    stage.main(params)
+    whole = outputs()
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "_settle", kill)
+        with pytest.raises(KeyboardInterrupt):
+            stage.main(params)
+    [scratch] = Path("runs/corpus").iterdir()
+    judged = sorted((scratch / "judge").iterdir())
+    assert len(judged) > 3
+    shutil.rmtree(judged[1])
+    before = {path: path.stat().st_mtime_ns for path in judged if path != judged[1]}
+    monkeypatch.setattr(stage, "forget_scratch", lambda _: None)
+    stage.main(params)
+    assert outputs() == whole
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "judged once"
+
+
+def kill(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_changed_data_are_refused(project: Path) -> None:

@@ -14,6 +14,7 @@ from pipeline import prepare
 from pipeline.base.artifacts import sha256_file
 from pipeline.base.errors import UserError
 from pipeline.embedded.traces import generate
+from tests.support.sentences import write_tiny_sentence_model
 from tests.support.settings import make_params
 from tests.support.tiny import write_tiny_base
 
@@ -35,7 +36,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(base: Path, **overrides: Any) -> tuple[Any, Any]:
-    settings = {"data.path": "traces.jsonl", "data.panel": "panel.jsonl", **overrides}
+    settings = {"data.sources": ["traces.jsonl"], "data.panel": "panel.jsonl", **overrides}
     prepare.main(make_params(**{"base.path": str(base), **settings}))
     described, data = (json.loads(path.read_text()) for path in FILES)
     return described, data
@@ -47,9 +48,9 @@ def test_given_base_and_data_are_described(base: Path) -> None:
     assert described["shape"]["layers"] == 2
     hashes = {file["name"]: file["sha256"] for file in described["files"]}
     assert hashes["model.safetensors"] == sha256_file(base / "model.safetensors")
-    assert data["kind"] == "external"
-    assert data["sources"] == [{**data["panel"], "path": "traces.jsonl"}]
-    assert [file["path"] for file in data["protected"]] == ["bench.jsonl"]
+    assert data["sources"] == [{"source": 0, **data["panel"], "path": "traces.jsonl"}]
+    protected = json.loads(Path("work/prepare/protected.json").read_text())
+    assert [file["path"] for file in protected] == ["bench.jsonl"]
 
 
 def test_output_is_stable_to_the_byte_and_follows_the_inputs(base: Path) -> None:
@@ -73,15 +74,30 @@ def test_nothing_is_written_beside_the_base(base: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in base.parent.rglob("*")} == before
 
 
+def test_a_protected_set_or_a_sentence_model_leaves_the_data_as_they_are(base: Path) -> None:
+    _, before = run(base)
+    assert json.loads(Path("work/prepare/sentence_model.json").read_text()) is None
+    write_tiny_sentence_model(Path("sentences"))
+    changed = {"decontaminate.protected": ["bench.jsonl"], "semantic.model": "sentences"}
+    assert run(base, **changed)[1] == before
+    model = json.loads(Path("work/prepare/sentence_model.json").read_text())
+    assert model["dimensions"] > 0
+
+
+def test_earlier_hold_outs_are_described(base: Path) -> None:
+    _, data = run(base, **{"holdout.earlier": ["bench.jsonl"]})
+    assert [file["path"] for file in data["earlier"]] == ["bench.jsonl"]
+
+
 def test_a_held_out_panel_is_no_file(base: Path) -> None:
     assert run(base, **{"data.panel": "holdout"})[1]["panel"] is None
 
 
 def test_embedded_data_are_made_and_mended(base: Path) -> None:
-    embedded = {"data.path": "embedded", "data.panel": "embedded", "data.embedded_rows": 60}
+    embedded = {"data.sources": ["embedded"], "data.panel": "embedded", "data.embedded_rows": 60}
     _, data = run(base, **embedded)
     traces = Path("work/embedded/traces.jsonl")
-    assert (data["kind"], data["sources"][0]["path"]) == ("embedded", str(traces))
+    assert data["sources"][0]["path"] == str(traces)
     assert data["panel"]["path"] == "work/embedded/panel.jsonl"
     assert traces.read_text(encoding="utf-8").splitlines() == generate(60, 0).traces
     traces.write_text("damage")
@@ -89,17 +105,17 @@ def test_embedded_data_are_made_and_mended(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "panel", "kind", "source"),
+    ("path", "panel", "source"),
     [
-        ("embedded", "holdout", "embedded", "work/embedded/traces.jsonl"),
-        ("traces.jsonl", "embedded", "external", "traces.jsonl"),
+        ("embedded", "holdout", "work/embedded/traces.jsonl"),
+        ("traces.jsonl", "embedded", "traces.jsonl"),
     ],
 )
 def test_embedded_and_given_files_mix(
-    base: Path, path: str, panel: str, kind: str, source: str
+    base: Path, path: str, panel: str, source: str
 ) -> None:
-    _, data = run(base, **{"data.path": path, "data.panel": panel, "data.embedded_rows": 60})
-    assert (data["kind"], data["sources"][0]["path"]) == (kind, source)
+    _, data = run(base, **{"data.sources": [path], "data.panel": panel, "data.embedded_rows": 60})
+    assert data["sources"][0]["path"] == source
     assert (data["panel"] is None) == (panel == "holdout")
 
 
@@ -118,8 +134,8 @@ def test_the_embedded_base_is_asked_for(base: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_fault_names_the_key(base: Path) -> None:
-    with pytest.raises(UserError, match=r"gone\.jsonl: no such file.*`data\.path`"):
-        run(base, **{"data.path": "gone.jsonl"})
+    with pytest.raises(UserError, match=r"gone\.jsonl: no such file.*`data\.sources`"):
+        run(base, **{"data.sources": ["gone.jsonl"]})
     with pytest.raises(UserError, match=r"base\.path: nowhere is not a folder"):
         run(Path("nowhere"))
 

@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {
     "evaluation.problems": 4,
     "evaluation.samples_per_problem": 1,
     "evaluation.max_new_tokens": 8,
-    "data.path": "inputs/traces.jsonl",
+    "data.sources": ["inputs/traces.jsonl"],
     "data.panel": "inputs/panel.jsonl",
     "base.path": "inputs/base",
 }

@@ -63,6 +63,14 @@ def test_without_a_total_there_is_no_eta() -> None:
     assert "ETA" not in line
 
 
+def test_a_share_known_otherwise_gives_the_time_left() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = Progress("filter", "rows", None, stream=stream, now=clock)
+    clock.time = 30.0
+    progress.add(10, "1/4 shards", share=0.25)
+    assert stream.getvalue() == "filter: 10 rows · 0 rows/s · ETA 1m30s · 1/4 shards\n"
+
+
 def test_no_work_is_no_division_by_zero() -> None:
     stream = io.StringIO()
     Progress("filter", "rows", 0, stream=stream, now=lambda: 1.0).close()

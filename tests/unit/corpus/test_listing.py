@@ -9,7 +9,8 @@ import pytest
 from pipeline.base.artifacts import sha256_text
 from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import HashCache
-from pipeline.corpus.listing import describe_file, describe_files
+from pipeline.base.params_corpus import SourceParams
+from pipeline.corpus.listing import describe_file, describe_files, describe_sources
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_folder_becomes_its_data_files_in_order(data: Path, cache: HashCache) -> None:
-    found = describe_files("data.path", [data], cache)
+    found = describe_files("data.sources", [data], cache)
     assert found == [
         {"path": str(data / "a.json"), "bytes": 2, "sha256": sha256_text("[]")},
         {"path": str(data / "b.jsonl"), "bytes": 3, "sha256": sha256_text("{}\n")},
@@ -70,3 +71,20 @@ def test_a_panel_is_one_file(data: Path, cache: HashCache) -> None:
         UserError, match=r"2 files where one is expected\. Name one of them in `data"
     ):
         describe_file("data.panel", data, cache)
+
+
+def test_files_of_sources_carry_the_index_of_their_source(data: Path, cache: HashCache) -> None:
+    sources = [SourceParams(path=str(data / "*.jsonl")), SourceParams(path=str(data / "a.json"))]
+    found = describe_sources(sources, cache)
+    assert [(one["source"], Path(one["path"]).name) for one in found] == [
+        *((0, "b.jsonl"), (1, "a.json"))
+    ]
+    assert found[0]["sha256"] == sha256_text("{}\n")
+
+
+def test_a_file_of_two_sources_is_refused(data: Path, cache: HashCache) -> None:
+    (data / "link.jsonl").symlink_to(data / "b.jsonl")
+    for second in (data, data / "link.jsonl"):
+        sources = [SourceParams(path=str(data / "b.jsonl")), SourceParams(path=str(second))]
+        with pytest.raises(UserError, match=r"named by .*b\.jsonl and by"):
+            describe_sources(sources, cache)

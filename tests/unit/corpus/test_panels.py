@@ -1,4 +1,4 @@
-"""Panels from files and hold-outs by hash."""
+"""Problems from files: panels, protected sets, what earlier runs held out."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.base.artifacts import sha256_file
 from pipeline.base.errors import UserError
-from pipeline.corpus.panels import choose_holdout, read_questions, verified
+from pipeline.base.records import Problem, write_rows
+from pipeline.corpus.panels import earlier_problems, given_panel, read_questions, verified
+from tests.support.settings import make_params
 
 ROWS: list[Any] = [
     {"problem": "What is 2 + 2?", "answer": 4},
@@ -52,30 +52,43 @@ def test_a_file_without_problems_is_refused_with_its_first_fault(tmp_path: Path)
         read_questions(write(tmp_path / "p.jsonl", []), "p", need_gold=False)
 
 
-@given(st.sets(st.text(min_size=1, max_size=4), min_size=3), st.integers(0, 2), st.integers(0, 9))
-def test_a_hold_out_depends_on_the_problems_alone(ids: set[str], count: int, seed: int) -> None:
-    held = choose_holdout(ids, count, seed)
-    assert len(held) == count
-    assert held == choose_holdout(sorted(ids, reverse=True), count, seed)
-    fewer = ids - {min(ids - held)}
-    if len(fewer) > count:
-        assert held == choose_holdout(fewer, count, seed)
+def entry(path: Path) -> dict[str, Any]:
+    return {"path": str(path), "sha256": sha256_file(path)}
 
 
-def test_seeds_choose_differently_and_something_is_left_to_train() -> None:
-    ids = [str(number) for number in range(100)]
-    assert choose_holdout(ids, 10, 0) != choose_holdout(ids, 10, 1)
-    with pytest.raises(UserError, match=r"filter\.holdout_problems is 100"):
-        choose_holdout(ids, 100, 0)
+def test_a_panel_comes_from_its_file_or_from_the_data(tmp_path: Path) -> None:
+    listed = entry(write(tmp_path / "p.jsonl", ROWS))
+    found = given_panel(make_params(**{"data.panel": listed["path"]}), listed)
+    assert found is not None
+    assert [one.source for one in found.problems] == ["p.jsonl"]
+    held_out = {"data.panel": "holdout", "holdout.problems": 5}
+    assert given_panel(make_params(**held_out), None) is None
+    with pytest.raises(UserError, match=r"holdout and holdout\.problems is 0"):
+        given_panel(make_params(**held_out | {"holdout.problems": 0}), None)
+    with pytest.raises(UserError, match=r"names no panel for data\.panel = p\.jsonl"):
+        given_panel(make_params(**{"data.panel": "p.jsonl"}), None)
+
+
+def test_earlier_hold_outs_come_in_any_schema_and_count_once(tmp_path: Path) -> None:
+    ours = tmp_path / "panel.jsonl"
+    write_rows(ours, [Problem("0" * 16, "What is 5 + 5?", "10", "s", "s:1")])
+    files = [write(tmp_path / "a.jsonl", ROWS), ours, write(tmp_path / "b.jsonl", ROWS[1:2])]
+    assert [one.problem for one in earlier_problems(map(entry, files))] == [
+        *("What is 2 + 2?", "What is 3 + 3?", "What is 4 + 4?", "What is 5 + 5?")
+    ]
+    listed = entry(ours)
+    ours.write_text("{}")
+    with pytest.raises(UserError, match="changed since"):
+        earlier_problems([listed])
 
 
 def test_a_changed_or_missing_file_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", ROWS)
-    entry = {"path": str(path), "sha256": sha256_file(path)}
-    assert verified(entry) == path
+    listed = entry(path)
+    assert verified(listed) == path
     path.write_text("{}")
     with pytest.raises(UserError, match="changed since"):
-        verified(entry)
+        verified(listed)
     path.unlink()
     with pytest.raises(UserError, match="not found"):
-        verified(entry)
+        verified(listed)

@@ -1,20 +1,34 @@
-"""Each rule drops its own kind of row and leaves a sound one."""
+"""Each rule drops its own kind of row and leaves a sound one; the whole judgement."""
 
 from __future__ import annotations
 
+import pickle
 import re
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.base.chat import Chat
-from pipeline.corpus.rules import RULES, Settings, boxed_answers, first_fault, settings_for
+from pipeline.base.grading import grade
+from pipeline.corpus.rules import (
+    CUT,
+    MARKS,
+    RULES,
+    Settings,
+    first_fault,
+    judge_candidate,
+    settings_for,
+)
 from pipeline.corpus.schemas import Candidate
 from tests.support.settings import make_params
 from tests.support.tiny import write_tiny_tokenizer
 
-SETTINGS = Settings(make_params().filter, re.compile(re.escape("<|im_end|>")))
+SETTINGS = Settings(
+    make_params(**{"filter.max_reply_characters": 2000}).filter, re.compile(r"<\|im_end\|>")
+)
 SOUND = Candidate(
     problem="What is $2n + 2n$ for $n = 1$?",
     gold="4",
@@ -23,28 +37,39 @@ SOUND = Candidate(
     solution="Two and two make four, so the answer is \\boxed{4}.",
     schema="problem/solution/answer",
     row_id="",
-    judged_wrong=False,
 )
+LONG = "We add one to the sum of the first {} numbers and look at the next one. "
 
 FAULTS: dict[str, dict[str, Any]] = {
     "no-problem": {"problem": ""},
     "no-solution": {"solution": ""},
     "nothing-after-thinking": {"solution": "", "thinking": "It must be \\boxed{4}."},
-    "special-token": {"solution": SOUND.solution + "<|im_end|> more"},
-    "no-box": {"solution": "Two and two make four. Answer: 4", "thinking": "\\boxed{4}"},
+    "unfinished-thinking": {"thinking": "Two and two make four, and then we multiply by the"},
+    "special-token": {"solution": SOUND.solution + "<|im_end|>"},
+    "labelled-wrong": {"verified": "wrong"},
+    "labelled-unverifiable": {"verified": "unverifiable"},
+    "no-box": {"solution": "Two and two make four. Answer: 4", "thinking": "\\boxed{4}."},
     "no-gold": {"gold": "", "gold_from": "none"},
     "unreadable-gold": {"gold": "\\frac{1}{2"},
     "gold-symbols": {"gold": "4k + 1"},
-    "labelled-wrong": {"gold_from": "own-box", "judged_wrong": True},
+    "prose-box": {"solution": "\\boxed{" + "the number that we have found " * 4 + "}"},
     "several-boxes": {"solution": "Either \\boxed{3} or rather, I think, \\boxed{4}."},
     "wrong-answer": {"gold": "5"},
     "too-short": {"solution": "\\boxed{4}"},
+    "too-long": {"thinking": "".join(LONG.format(number) for number in range(40))},
+    "refusal": {"solution": "I'm sorry, but I cannot help with that. It is \\boxed{4}."},
+    "placeholder": {"solution": "I am {{name}}, and two and two make \\boxed{4}."},
+    "mojibake": {"problem": "What is 2 \ufffd 2?"},
+    "html-remains": {"solution": "<span class='katex'><mrow><mn>2</mn> so it is \\boxed{4}."},
+    "broken-latex": {"solution": "\\frac\\frac\\frac{1}{2} and so on gives \\boxed{4}."},
+    "repetition-loop": {"thinking": "Wait, let me look at the sum again. " * 20},
     "not-english": {"thinking": "我们先把两个数相加，然后得到四。"},
 }
 
 
 def test_a_sound_row_passes() -> None:
-    assert first_fault(SOUND, SETTINGS) is None
+    judged = judge_candidate(SOUND, SETTINGS)
+    assert (judged.row, judged.fault, judged.flags, judged.notes) == (SOUND, None, (), ())
 
 
 @pytest.mark.parametrize("code", FAULTS)
@@ -57,7 +82,12 @@ def test_each_rule_gives_its_reason_and_a_detail(code: str) -> None:
 
 def test_every_rule_is_tested_and_says_what_it_means() -> None:
     assert [rule.code for rule in RULES] == list(FAULTS)
-    assert all(rule.meaning.endswith(".") for rule in RULES)
+    assert all(rule.meaning.endswith(".") for rule in (*RULES, *MARKS))
+
+
+def test_docs_list_every_code() -> None:
+    text = Path("docs/data.md").read_text(encoding="utf-8")
+    assert [rule.code for rule in (*RULES, *MARKS) if f"| `{rule.code}` |" not in text] == []
 
 
 @pytest.mark.parametrize(
@@ -72,12 +102,21 @@ def test_every_rule_is_tested_and_says_what_it_means() -> None:
         {"gold": "4 m", "solution": "The length that we want is \\boxed{4 m}."},
         {"gold": "2n", "solution": "The sum is therefore \\boxed{2n}, as shown."},
         {"gold": "x + e^{i\\pi}", "solution": "It is \\boxed{x + e^{i\\pi}} as shown."},
+        {"gold": "k", "problem": "Solve \\[k = 2\\]!", "solution": "Thus we obtain \\boxed{k}."},
         {"solution": "\\boxed{4}", "thinking": "Two and two make four."},
-        {"judged_wrong": True},
+        {"solution": "\\boxed{4}", "thinking": "Two and two make four, so the answer is 4"},
+        {"verified": "correct"},
+        {"solution": "By all means! If x < y, it is <b>four</b>: \\boxed{4}."},
+        {"gold": "It is not possible", "solution": "Odd: \\boxed{\\text{It is not possible}}."},
     ],
 )
 def test_rules_leave_what_only_looks_wrong(change: dict[str, Any]) -> None:
     assert first_fault(replace(SOUND, **change), SETTINGS) is None
+
+
+def test_a_reply_that_could_not_be_read_keeps_its_fault() -> None:
+    row = replace(SOUND, fault=("malformed-thinking", "2 closing think tags"))
+    assert judge_candidate(row, SETTINGS).fault == row.fault
 
 
 def test_other_languages_stay_if_the_run_wants_them() -> None:
@@ -85,14 +124,108 @@ def test_other_languages_stay_if_the_run_wants_them() -> None:
     assert first_fault(replace(SOUND, **FAULTS["not-english"]), settings) is None
 
 
-def test_boxes_are_read_in_order_and_in_bounded_time() -> None:
-    assert boxed_answers("\\boxed{1} \\boxed{\\frac{2}{3}} \\boxed{") == ["1", "\\frac{2}{3}"]
-    assert len(boxed_answers("\\boxed{1} " * 20_000)) == 20
+def test_think_tags_left_in_a_reply_are_unfinished_thinking() -> None:
+    row = replace(SOUND, solution="<think> so it is \\boxed{4}.")
+    assert first_fault(row, SETTINGS) == ("unfinished-thinking", "<think> in the reply")
+
+
+def test_text_after_the_answer_is_cut_counted_and_graded_again() -> None:
+    row = replace(SOUND, solution=SOUND.solution + "\n\nI hope that this helps you!")
+    judged = judge_candidate(row, SETTINGS)
+    assert judged.row.solution == SOUND.solution
+    assert (judged.fault, judged.notes) == (None, (CUT,))
+    assert judged.cut_characters == len("\n\nI hope that this helps you!")
+    assert grade(judged.row.solution, "4") == grade(row.solution, "4")
+
+
+def test_a_run_may_keep_what_follows_the_answer() -> None:
+    settings = replace(SETTINGS, filter=make_params(**{"filter.cut_after_answer": False}).filter)
+    row = replace(SOUND, solution=SOUND.solution + "\n\nI hope that this helps you!")
+    assert judge_candidate(row, settings).row is row
+
+
+def test_an_explanation_after_the_answer_stays_unless_reasoning_precedes_it() -> None:
+    explained = "\\boxed{4}\n\nFor two pears and two pears are four pears, whoever counts them."
+    row = replace(SOUND, solution=explained)
+    assert judge_candidate(row, SETTINGS).row is row
+    thought = replace(row, thinking="Two pears and two pears make four pears.")
+    assert judge_candidate(thought, SETTINGS).row.solution == "\\boxed{4}"
+
+
+def test_marks_drop_a_row_only_if_the_run_says_so() -> None:
+    row = replace(SOUND, solution="Therefore, the final answer is \\boxed{4}.")
+    kept = judge_candidate(row, SETTINGS)
+    assert (kept.fault, kept.flags) == (None, ("unreasoned",))
+    strict = replace(SETTINGS, filter=make_params(**{"filter.flagged": "drop"}).filter)
+    dropped = judge_candidate(row, strict)
+    assert dropped.fault is not None
+    assert dropped.fault[0] == "unreasoned"
+    assert dropped.flags == ("unreasoned",)
 
 
 def test_control_tokens_come_from_the_tokenizer(tmp_path: Any) -> None:
     write_tiny_tokenizer(tmp_path)
     params = make_params()
-    settings = settings_for(Chat(tmp_path, params.prompt), params.filter)
+    settings = pickle.loads(
+        pickle.dumps(settings_for(Chat(tmp_path, params.prompt), params.filter))
+    )
     assert settings.markup.search("a <|im_start|> b")
     assert not settings.markup.search("a < b and [0, 1] > c")
+    found = first_fault(replace(SOUND, problem="a <|im_start|> b"), settings)
+    assert found == ("special-token", "<|im_start|> in the problem")
+
+
+BOMB = "(5^(5^(5^(5^5)) - 4) - 5)/16"
+HOSTILE_BOXES = {
+    "bomb": BOMB,
+    "tower": "9^{" * 300 + "9" + "}" * 300,
+    "megabyte": "7" * 1_000_000,
+    "deep": "{" * 100_000 + "5" + "}" * 100_000,
+    "fractions": "\\frac" * 200_000,
+    "roots": "\\sqrt" * 190 + "2",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_BOXES)
+def test_a_hostile_answer_costs_one_row_and_little_time(name: str) -> None:
+    box = HOSTILE_BOXES[name]
+    rows = [
+        SOUND,
+        replace(SOUND, solution=f"The sum is \\boxed{{{box}}}"),
+        replace(SOUND, gold=box),
+        SOUND,
+    ]
+    started = time.perf_counter()
+    faults = [judge_candidate(row, SETTINGS).fault for row in rows]
+    assert time.perf_counter() - started < 5
+    assert faults[0] is None
+    assert faults[3] is None
+    assert faults[1] is not None
+    assert faults[2] is not None
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("\\boxed{", "\\boxed{1} ", "{", "\\[", "\\(", "$$ ", "$", "```", "\\begin{a}", "[asy]"),
+        *(
+            "que los \\[ ",
+            "\\begin{b}que \\begin{c}",
+            "é ",
+            "中 ",
+            "ab ",
+            ". ",
+            "{{a",
+            "<span ",
+            "&",
+        ),
+        *("the answer is 4 ", "\\frac{", "As an AI ", " ", "\n", "x y ", "Ã", "ά", "0123456789"),
+    ],
+)
+def test_a_megabyte_of_anything_is_judged_in_little_time(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    started = time.perf_counter()
+    judge_candidate(replace(SOUND, thinking=text, problem="Find $k$.", gold="k"), SETTINGS)
+    judge_candidate(replace(SOUND, problem=text, gold="k", solution="It is \\boxed{k}."), SETTINGS)
+    judge_candidate(replace(SOUND, solution=SOUND.solution + text), SETTINGS)
+    assert time.perf_counter() - started < 5

@@ -121,7 +121,7 @@ def test_a_row_of_several_generations_is_several_traces() -> None:
 
 def test_ids_judgements_and_the_input_of_an_instruction() -> None:
     found = one({"id": 7, "instruction": "Add.", "input": "2 and 2", "output": SAY, "label": False})
-    assert (found.row_id, found.judged_wrong) == ("7", True)
+    assert (found.row_id, found.verified) == ("7", "wrong")
     assert found.problem == "Add.\n\n2 and 2"
 
 

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.base.errors import UserError
-from pipeline.corpus.sources import data_files, read_rows_of, source_names
+from pipeline.corpus.execution.shards import plan_shards
+from pipeline.corpus.readers.places import data_files
+from pipeline.corpus.sources import opens_array, read_rows_of, read_shard, source_names
 from pipeline.corpus.strict_json import Row
 
 GOOD = {"problem": "What is 2 + 2?", "answer": "4"}
@@ -181,7 +183,46 @@ def test_a_folder_gives_its_files_in_order_under_telling_names(tmp_path: Path) -
 
 def test_missing_places_are_said_with_a_remedy(tmp_path: Path) -> None:
     for place in (tmp_path / "none", tmp_path):
-        with pytest.raises(UserError, match=r"data\.path"):
+        with pytest.raises(UserError, match=r"data.sources"):
             data_files(place)
     with pytest.raises(UserError, match="not found"):
         read_rows_of(tmp_path / "gone.jsonl", "gone")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lines=st.lists(
+        st.sampled_from([LINE, LINE[:9], "", "  ", "\ufeff" + LINE, "é" * 30]), max_size=9
+    ),
+    ends=st.sampled_from(["\n", "\r\n"]),
+    shard_bytes=st.integers(1, 300),
+)
+def test_shards_of_lines_give_the_rows_of_the_file(
+    tmp_path: Path, lines: list[str], ends: str, shard_bytes: int
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(ends.join(lines).encode())
+    whole = [(row.origin, row.value, row.excerpt) for row in read_rows_of(path, "x")]
+    shards = plan_shards([(path, "x", 0)], shard_bytes)
+    parts = [row for shard in shards for row in read_shard(shard)]
+    assert [(row.origin, row.value, row.excerpt) for row in parts] == whole
+
+
+def test_shards_of_other_files_give_the_rows_of_the_file(tmp_path: Path) -> None:
+    table = pa.table({"problem": [f"What is {n}?" for n in range(50)]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=7)
+    (tmp_path / "b.json").write_text(json.dumps([GOOD] * 9))
+    (tmp_path / "c.jsonl").write_text(json.dumps([GOOD] * 9, indent=1))
+    (tmp_path / "d.txt").write_text(f"{LINE}\n{LINE}\n")
+    assert [opens_array(tmp_path / name) for name in ("b.json", "c.jsonl", "d.txt")] == [
+        *(True, True, False)
+    ]
+    for path in [*data_files(tmp_path), tmp_path / "d.txt"]:
+        whole = [(row.origin, row.value) for row in read_rows_of(path, "x")]
+        shards = plan_shards([(path, "x", 0)], 64)
+        assert [(r.origin, r.value) for shard in shards for r in read_shard(shard)] == whole
+        assert len(shards) == (8 if path.suffix == ".parquet" else 1)
+    shard = plan_shards([(tmp_path / "d.txt", "x", 0)], 64)[0]
+    (tmp_path / "d.txt").unlink()
+    with pytest.raises(UserError, match="not found"):
+        list(read_shard(shard))

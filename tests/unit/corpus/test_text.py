@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.corpus.text import RowFault, as_text, clean_text, clean_value, number_text, printable
+from pipeline.corpus.text import (
+    MAX_DEPTH,
+    RowFault,
+    as_text,
+    clean_text,
+    clean_value,
+    number_text,
+    printable,
+)
 
 ANY_TEXT = st.text(alphabet=st.characters(codec=None, exclude_categories=()), max_size=60)
 
@@ -88,3 +99,26 @@ def test_content_parts_join_and_other_types_are_refused() -> None:
         with pytest.raises(RowFault) as caught:
             as_text(value, "x")
         assert caught.value.reason == code, value
+
+
+@pytest.mark.parametrize("level", [lambda one: [one], lambda one: {"a": one}])
+def test_nesting_has_an_end(level: Callable[[Any], Any]) -> None:
+    value: Any = "x"
+    for _ in range(MAX_DEPTH):
+        value = level(value)
+    assert clean_value(value) == value
+    with pytest.raises(RowFault, match="not-json"):
+        clean_value(level(value))
+
+
+@given(ANY_TEXT)
+def test_the_fast_path_leaves_what_the_slow_one_would(text: str) -> None:
+    odd = [c for c in text if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n\r"]
+    try:
+        cleaned = clean_text(text)
+    except RowFault:
+        assert odd
+        return
+    plain = text.replace("\r\n", "\n").replace("\r", "\n").replace("\ufeff", "")
+    assert cleaned == plain or set(odd) <= set("\x07\x08\x0b\x0c")
+    assert not odd or cleaned != text

@@ -50,3 +50,25 @@ def test_rendered_chat_markup_becomes_turns() -> None:
         {"role": "user", "content": "How?"},
     ]
     assert chat_markup_turns("plain") is None
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        f"Question: {PROBLEM}\nAnswer:",
+        f"Problem: {PROBLEM}\n\nSolution:",
+        f"Q: {PROBLEM}\nA:",
+        f"Return your final response within \\boxed{{}}. Question: {PROBLEM}",
+        f"{PROBLEM}\n\nPlease put your final answer within \\boxed{{}}.\nAnswer:",
+    ],
+)
+def test_labels_around_a_problem_go(wrapped: str) -> None:
+    assert strip_wrapper(wrapped) == PROBLEM
+
+
+def test_rendered_harmony_becomes_turns_with_channels() -> None:
+    text = "<|start|>user<|message|>How?<|end|><|start|>assistant<|channel|>final<|message|>So."
+    assert chat_markup_turns(text + "<|return|>") == [
+        {"role": "user", "content": "How?", "channel": ""},
+        {"role": "assistant", "content": "So.", "channel": "final"},
+    ]

@@ -34,6 +34,13 @@ def test_rows_in_are_rows_out_and_dropped_at_every_stage(run: Path) -> None:
     assert faults(found) == []
 
 
+def test_rows_reserved_for_later_are_held_out_like_the_panel(run: Path) -> None:
+    change(run / "work/filter/funnel.json", "held_out", 60)
+    assert passages(collect(run))[0].unaccounted == 40
+    change(run / "work/filter/funnel.json", "reserved", 40)
+    assert (passages(collect(run))[0].held_out, faults(passages(collect(run)))) == (100, [])
+
+
 def test_every_reason_is_listed_most_frequent_first(run: Path) -> None:
     lines = funnel_section(collect(run))
     rows = [line for line in lines if line.startswith("| filter | `")]

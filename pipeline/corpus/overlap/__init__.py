@@ -1,0 +1,1 @@
+"""Does training data repeat a protected problem? Protected sets, search, classes, report."""

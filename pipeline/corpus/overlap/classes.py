@@ -1,0 +1,166 @@
+"""From scores to a class of contamination, by thresholds that a person can follow.
+
+Called by judgement.py and findings.py; reads and writes nothing. Every rule names the
+class that it proves and the method that it rests on; docs/decontamination.md says on which
+pairs the thresholds were set and what they find elsewhere.
+
+copy        the same problem, or the same set-up with another question
+edited      the same wording with other numbers, names or formulas
+paraphrase  the same problem in other words
+review      suspicious, below what is certain
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pipeline.corpus.overlap.similarity import Least, Scores
+
+CLASSES = ("copy", "edited", "paraphrase", "review")
+"""Strongest first: a training problem takes the strongest class of its pairs."""
+METHODS = ("exact", "contained", "ngram", "lcs", "masked", "cosine")
+
+COPY_RUN_SHARE = 0.6
+"""One run of words makes up so much of the shorter problem."""
+COPY_LCS = 0.8
+EDITED_LCS = 0.6
+"""As Qwen2.5-Math's; here the figures in the shared run must tell the two apart from others."""
+NGRAM_LCS = 0.58
+EDITED_MASKED = 0.8
+ALIKE_STRUCTURE = 0.7
+"""Structure below which equal wording stands around other formulas."""
+EDITED_MEAN = 0.85
+"""Mean of masked wording and structure."""
+RICH_MASKED = 0.7
+RICH_CONTENT, RICH_SHARE = 4, 0.7
+"""Content words, and their share, that prove an edit whose wording agrees less."""
+CONTENT, CONTENT_SHARE = 2, 0.6
+RUN_WORDS, RUN_CONTENT = 8, 2
+KEPT_NUMBERS = 0.8
+EDITED_WORDING = 5
+REVIEW_WORDING = 6
+"""Shared words, numbers and names left out; fewer are a genre, not a problem."""
+REVIEW_MASKED, REVIEW_HELD = 0.6, 0.8
+PARAPHRASE_COSINE = 0.85
+REVIEW_COSINE = 0.75
+"""Cosines of all-MiniLM-L6-v2; another model needs its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What speaks against a pair, boilerplate left out."""
+
+    scores: Scores
+    exact: bool = False
+    """All tokens are equal."""
+    contained: bool = False
+    """A protected problem too short for n-grams stands inside the other, whole."""
+    ngram: bool = False
+    """A run of `decontaminate.ngram_words` words is shared."""
+    cosine: float | None = None
+    """Cosine of the embeddings, if they are neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The class of a pair and the methods that prove it."""
+
+    name: str
+    methods: tuple[str, ...]
+
+
+def _same_set_up(e: Evidence) -> bool:
+    s = e.scores
+    shared = s.run_share >= COPY_RUN_SHARE and s.run >= RUN_WORDS and s.numbers == 1
+    specific = s.run_content >= RUN_CONTENT and (s.has_numbers or s.content_share == 1)
+    return shared and (specific or e.ngram)
+
+
+def _same_numbers(e: Evidence) -> bool:
+    s = e.scores
+    enough = s.content >= CONTENT and s.content_share == 1
+    return s.has_numbers and s.same_numbers and s.lcs >= COPY_LCS and enough
+
+
+def _same_figures(e: Evidence) -> bool:
+    s = e.scores
+    specific = s.run >= RUN_WORDS and s.run_content >= RUN_CONTENT
+    return s.lcs >= EDITED_LCS and specific and s.has_numbers and s.numbers >= KEPT_NUMBERS
+
+
+def _same_wording(e: Evidence) -> bool:
+    s = e.scores
+    if s.wording < EDITED_WORDING:
+        return False
+    alike = s.masked >= EDITED_MASKED and s.structure >= ALIKE_STRUCTURE
+    rich = s.masked >= RICH_MASKED and s.content >= RICH_CONTENT
+    return (
+        (alike and s.content >= CONTENT and s.content_share >= CONTENT_SHARE)
+        or (rich and s.content_share >= RICH_SHARE)
+        or ((s.masked + s.structure) / 2 >= EDITED_MEAN and s.content >= 1)
+    )
+
+
+def _like_wording(e: Evidence) -> bool:
+    s = e.scores
+    if s.wording < REVIEW_WORDING:
+        return False
+    alike = s.masked >= EDITED_MASKED and s.structure >= ALIKE_STRUCTURE
+    return alike or (s.masked >= REVIEW_MASKED and s.held >= REVIEW_HELD and s.content >= 1)
+
+
+def _like_run(e: Evidence) -> bool:
+    return e.ngram and (e.scores.run_content > 0 or e.scores.lcs >= NGRAM_LCS)
+
+
+def _near(e: Evidence, least: float) -> bool:
+    return e.cosine is not None and e.cosine >= least
+
+
+def least_scores(ngram_words: int) -> Least:
+    """Below all of these no rule holds, whatever else is known."""
+    masked = min(EDITED_MASKED, RICH_MASKED, REVIEW_MASKED)
+    return Least(ngram_words, COPY_RUN_SHARE, masked, min(EDITED_LCS, NGRAM_LCS))
+
+
+Rule = tuple[str, str, Callable[[Evidence], bool]]
+
+RULES: tuple[Rule, ...] = (
+    ("copy", "exact", lambda e: e.exact),
+    ("copy", "contained", lambda e: e.contained),
+    ("copy", "lcs", lambda e: _same_set_up(e) or _same_numbers(e)),
+    (
+        "edited",
+        "ngram",
+        lambda e: e.ngram and e.scores.lcs >= NGRAM_LCS and e.scores.run_content > 0,
+    ),
+    ("edited", "lcs", _same_figures),
+    ("edited", "masked", _same_wording),
+    ("paraphrase", "cosine", lambda e: _near(e, PARAPHRASE_COSINE)),
+    ("review", "ngram", _like_run),
+    ("review", "masked", _like_wording),
+    ("review", "cosine", lambda e: _near(e, REVIEW_COSINE)),
+)
+"""Class, method, condition; strongest class first."""
+
+
+def classify(evidence: Evidence, *, genre: bool = False) -> Verdict | None:
+    """The strongest class that some rule proves, with all methods that prove it.
+
+    Args:
+        genre: so many training problems are worded like the protected one that wording
+            alone proves nothing.
+    """
+    proved = [
+        (name, method)
+        for name, method, holds in RULES
+        if not (genre and method == "masked") and holds(evidence)
+    ]
+    if not proved:
+        return None
+    strongest = proved[0][0]
+    methods = [method for name, method in proved if name == strongest]
+    if evidence.ngram and "ngram" not in methods:
+        methods.append("ngram")
+    return Verdict(strongest, tuple(sorted(methods, key=METHODS.index)))

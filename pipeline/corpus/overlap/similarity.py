@@ -1,0 +1,211 @@
+r"""How alike are a training problem and a protected one? Scores from 0 to 1.
+
+Called by protected_index.py and judgement.py; reads and writes nothing. Tokens become
+characters of one alphabet, so that rapidfuzz's bit-parallel algorithm compares them.
+
+The ratio of two sequences is 2·L / (n + m), L the length of their longest common
+subsequence (the ratio of Python's difflib, the Dice coefficient). Qwen2.5-Math (arXiv
+2409.12122, §2) drops what shares a 13-gram and has such a ratio above 0.6; it leaves the
+denominator open. It is taken three times here:
+
+- `lcs`: over words, numbers and operators as they stand;
+- `structure`: numbers and one-letter names each as one placeholder: 3x+2 is 5y+7;
+- `masked`: words only, every run of numbers and names as one placeholder: what is left
+  is the wording, however long the formulas between are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rapidfuzz.distance import LCSseq
+
+from pipeline.corpus.overlap.tokens import (
+    GENERIC,
+    OPERATORS,
+    is_number,
+    words_of,
+)
+
+NAME = "@"
+"""Stands for a one-letter name in a structure."""
+MIN_CONTENT_LETTERS = 4
+"""Shorter words are names (ABC, xy) more often than content."""
+
+_FIRST, _SURROGATES, _AFTER = 0x100, 0xD800, 0xE000
+_MASK, _NAME, _UNKNOWN = "\x01", "\x02", "\U0010ffff"
+_REPEATED = re.compile("\x01{2,}")
+
+Kind = tuple[str, str, str]
+"""Character of the token, of its place in a structure, and in a wording: that of the mask
+for numbers and names, empty for operators."""
+
+
+@dataclass
+class Alphabet:
+    """One character a token; tokens of training problems alone share one that never matches."""
+
+    kinds: dict[str, Kind] = field(default_factory=dict)
+
+    def learn(self, tokens: Sequence[str]) -> None:
+        """Give every new token a character."""
+        for token in tokens:
+            if token not in self.kinds:
+                place = _FIRST + len(self.kinds)
+                place += (_AFTER - _SURROGATES) * (place >= _SURROGATES)
+                self.kinds[token] = _kind(token, chr(place))
+
+    def spell(self, tokens: Sequence[str]) -> list[Kind]:
+        """The characters of each token."""
+        get = self.kinds.get
+        return [get(token) or _kind(token, _UNKNOWN) for token in tokens]
+
+
+def _kind(token: str, character: str) -> Kind:
+    if token in OPERATORS:
+        return character, character, ""
+    if is_number(token):
+        return character, _MASK, _MASK
+    if len(token) == 1:
+        return character, _NAME, _MASK
+    return character, character, character
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A problem as far as it is compared; one character a token."""
+
+    text: str
+    """Its tokens joined by blanks: equal texts are equal problems."""
+    tokens: str
+    words: str
+    masked: str
+    wording: str
+    """The masked text without its placeholders."""
+    structure: str
+    word_list: list[str]
+
+
+def shape_of(tokens: list[str], alphabet: Alphabet, *, learn: bool = False) -> Shape:
+    """The shape of a problem's tokens.
+
+    Args:
+        learn: add unknown tokens to the alphabet; for protected problems.
+    """
+    if learn:
+        alphabet.learn(tokens)
+    kinds = alphabet.spell(tokens)
+    masked = _REPEATED.sub(_MASK, "".join([kind[2] for kind in kinds]))
+    return Shape(
+        " ".join(tokens),
+        "".join([kind[0] for kind in kinds]),
+        "".join([kind[0] for kind in kinds if kind[2]]),
+        masked,
+        masked.replace(_MASK, ""),
+        "".join([kind[1] for kind in kinds]),
+        words_of(tokens),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What two problems have in common."""
+
+    lcs: float
+    masked: float
+    structure: float
+    held: float
+    """Share of the shorter wording that the longer one holds in order."""
+    wording: int
+    """Words, placeholders left out, that both wordings have in order."""
+    run: int
+    """Words of the longest run that both share."""
+    run_share: float
+    """That run as a share of the shorter problem's words."""
+    run_content: int
+    """Different content words and numbers above 2 in that run."""
+    numbers: float
+    """Share of the protected problem's numbers that the training problem has."""
+    has_numbers: bool
+    """The protected problem has numbers."""
+    same_numbers: bool
+    """Both have the same numbers, each as often."""
+    content: int
+    """Content words that both have."""
+    content_share: float
+    """Those as a share of the problem with fewer."""
+
+
+def content_of(words: Sequence[str]) -> frozenset[str]:
+    """The words that tell what a problem is about: no wording, no names, no numbers."""
+    return frozenset(
+        word
+        for word in words
+        if len(word) >= MIN_CONTENT_LETTERS and not is_number(word) and word not in GENERIC
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """Scores of which a pair must reach one; a run counts in words."""
+
+    run: int
+    run_share: float
+    masked: float
+    lcs: float
+
+
+def ratio(one: str, other: str) -> float:
+    """2·L / (n + m) of two spelled sequences; 0 if both are empty."""
+    size = len(one) + len(other)
+    return 2 * LCSseq.similarity(one, other) / size if size else 0.0
+
+
+def longest_run(one: str, other: str) -> tuple[int, int]:
+    """(start in `one`, length) of the first longest run that both texts share."""
+    best, start = 0, 0
+    for left in range(len(one)):
+        while left + best < len(one) and one[left : left + best + 1] in other:
+            best, start = best + 1, left
+    return start, best
+
+
+def compare(protected: Shape, training: Shape, least: Least) -> Scores | None:
+    """The scores of a pair; None if it is below everything that a rule asks for."""
+    start, run = longest_run(protected.words, training.words)
+    wording = LCSseq.similarity(protected.masked, training.masked)
+    sizes = len(protected.masked), len(training.masked)
+    masked, held = 2 * wording / max(1, sum(sizes)), wording / max(1, min(sizes))
+    run_share = run / max(1, min(len(protected.words), len(training.words)))
+    lcs = ratio(protected.tokens, training.tokens)
+    found = {"run": run, "run_share": run_share, "masked": masked, "lcs": lcs}
+    if all(value < getattr(least, name) for name, value in found.items()):
+        return None
+    mine = Counter(word for word in protected.word_list if is_number(word))
+    theirs = Counter(word for word in training.word_list if is_number(word))
+    shared = protected.word_list[start : start + run]
+    content, other = content_of(protected.word_list), content_of(training.word_list)
+    common = len(content & other)
+    return Scores(
+        lcs=lcs,
+        masked=masked,
+        structure=ratio(protected.structure, training.structure),
+        held=held,
+        wording=LCSseq.similarity(protected.wording, training.wording),
+        run=run,
+        run_share=run_share,
+        run_content=len(content_of(shared)) + len(_figures(shared)),
+        numbers=(mine & theirs).total() / mine.total() if mine else 1.0,
+        has_numbers=bool(mine),
+        same_numbers=mine == theirs,
+        content=common,
+        content_share=common / max(1, min(len(content), len(other))),
+    )
+
+
+def _figures(words: Sequence[str]) -> set[str]:
+    """The numbers among some words that are no commonplace."""
+    return {word for word in words if is_number(word) and word not in ("0", "1", "2")}

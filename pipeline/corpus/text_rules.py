@@ -1,0 +1,123 @@
+r"""Rules on wording: what is missing, broken off, too short or long, or not English.
+
+Called by rules.py; reads and writes nothing. Each takes a row and the settings and gives
+the detail that speaks against the row, or None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from pipeline.corpus.language import foreign
+from pipeline.corpus.latex_health import broken_latex, html_remains
+from pipeline.corpus.repetition import loop_in
+from pipeline.corpus.residue import damaged_characters, placeholder, refusal
+from pipeline.corpus.rule_settings import Settings
+from pipeline.corpus.schemas import Candidate
+from pipeline.corpus.text import excerpt_of
+
+
+def _texts(row: Candidate) -> tuple[tuple[str, str], ...]:
+    return (("problem", row.problem), ("reasoning", row.thinking), ("reply", row.solution))
+
+
+def _in_any(row: Candidate, find: Callable[[str], str | None]) -> str | None:
+    """What `find` says of the first part of the row in which it finds something."""
+    for field, text in _texts(row):
+        found = find(text)
+        if found is not None:
+            return f"{found} in the {field}"
+    return None
+
+
+def no_problem(row: Candidate, _: Settings) -> str | None:
+    """Nothing is asked."""
+    return None if row.problem else "the problem is empty"
+
+
+def no_solution(row: Candidate, _: Settings) -> str | None:
+    """Nothing is said."""
+    return None if row.solution or row.thinking else "no reply to learn from"
+
+
+def nothing_after_thinking(row: Candidate, _: Settings) -> str | None:
+    """No visible reply follows the reasoning."""
+    return None if row.solution else f"{len(row.thinking)} characters of reasoning, then nothing"
+
+
+_THINK_TAG = re.compile(r"</?think>")
+_BREAKS_OFF = re.compile(
+    r"(?:[,=+(\[{&]|\\|\b(?:the|an|of|to|and|with|from|because|which|where|for|is|are))\Z"
+)
+
+
+def unfinished_thinking(row: Candidate, _: Settings) -> str | None:
+    """Think tags are left over, or the reasoning ends in mid-sentence."""
+    for field, text in _texts(row)[1:]:
+        if "think>" in text and (tag := _THINK_TAG.search(text)) is not None:
+            return f"{tag.group()} in the {field}"
+    ending = row.thinking[-40:].rstrip()
+    if ending and _BREAKS_OFF.search(ending) is not None:
+        return f"the reasoning breaks off: {excerpt_of(ending)!r}"
+    return None
+
+
+def special_token(row: Candidate, settings: Settings) -> str | None:
+    """The tokenizer would read text as one of its control tokens."""
+    for field, text in _texts(row):
+        if any(opening[:1] in text and opening in text for opening in settings.openings):
+            found = settings.markup.search(text)
+            if found is not None:
+                return f"{found.group()} in the {field}"
+    return None
+
+
+def too_short(row: Candidate, settings: Settings) -> str | None:
+    """Less text than the least that is wanted."""
+    length = len(row.thinking) + len(row.solution)
+    least = settings.filter.min_solution_characters
+    return None if length >= least else f"{length} characters, {least} are wanted"
+
+
+def too_long(row: Candidate, settings: Settings) -> str | None:
+    """More text than is allowed."""
+    length = len(row.thinking) + len(row.solution)
+    most = settings.filter.max_reply_characters
+    return f"{length} characters, {most} are allowed" if most and length > most else None
+
+
+def repetition_loop(row: Candidate, settings: Settings) -> str | None:
+    """Reasoning or reply runs in circles."""
+    share = settings.filter.max_repetition_share
+    return loop_in(row.thinking, share) or loop_in(row.solution, share)
+
+
+def not_english(row: Candidate, settings: Settings) -> str | None:
+    """A sentence or more is in another language."""
+    return _in_any(row, foreign) if settings.filter.english_only else None
+
+
+def refusing(row: Candidate, _: Settings) -> str | None:
+    """The reply declines to answer."""
+    return refusal(row.solution)
+
+
+def unfilled(row: Candidate, _: Settings) -> str | None:
+    """A template was not filled in."""
+    return _in_any(row, placeholder)
+
+
+def mojibake(row: Candidate, _: Settings) -> str | None:
+    """Characters were lost or wrongly decoded."""
+    return _in_any(row, damaged_characters)
+
+
+def rendered(row: Candidate, _: Settings) -> str | None:
+    """The text was copied from a rendered page."""
+    return _in_any(row, html_remains)
+
+
+def damaged_latex(row: Candidate, _: Settings) -> str | None:
+    """The LaTeX is damaged beyond an oversight."""
+    return _in_any(row, broken_latex)
