@@ -33,7 +33,6 @@ from pipeline.corpus.execution.scratch import forget_scratch, scratch_folder
 from pipeline.corpus.execution.shards import line_shards
 from pipeline.corpus.funnel import nothing_left
 from pipeline.corpus.overlap.boilerplate import Excuses
-from pipeline.corpus.overlap.classes import REVIEW_COSINE
 from pipeline.corpus.overlap.cosines import NEIGHBOURS, write_cosines
 from pipeline.corpus.overlap.findings import Findings
 from pipeline.corpus.overlap.protected import load_sets
@@ -60,11 +59,11 @@ def hash_of(path: Path) -> str:
 
 def search(params: Params, items: list[Problem], scratch: Path) -> list[Path]:
     """Search all shards; return their folders."""
-    job = SearchJob(
-        scratch / "protected.jsonl", params.decontaminate.ngram_words, scratch / "cosines.npy"
-    )
+    settings = params.decontaminate
+    files = scratch / "protected.jsonl", scratch / "cosines.npy"
+    job = SearchJob(files[0], settings.ngram_words, settings.paraphrase_cosine, files[1])
     write_rows(job.protected, items)
-    write_cosines(items, REVIEW_COSINE, job.cosines)
+    write_cosines(items, settings.review_cosine, job.cosines)
     shards = line_shards(KEPT, int(params.executor.shard_mib * 2**20))
     progress = Progress("decontaminate", "rows", None)
     sizes = [shard.bytes for shard in shards]
@@ -93,8 +92,9 @@ def main(params: Params) -> None:
     items = [problem for one in sets for problem in one.problems]
     inputs = {str(path): hash_of(path) for path in (KEPT, NEIGHBOURS, PROTECTED)}
     ids = [[item.source, item.id] for item in items]
+    limits = [settings.ngram_words, settings.paraphrase_cosine, settings.review_cosine]
     size = params.executor.shard_mib
-    scratch = scratch_folder("decontaminate", [inputs, ids, settings.ngram_words, size])
+    scratch = scratch_folder("decontaminate", [inputs, ids, limits, size])
     folders = search(params, items, scratch)
     index = build_index(items, settings.ngram_words)
     findings = Findings(index, settings.policy, settings.boilerplate_share, folders)

@@ -173,6 +173,10 @@ class DecontaminateParams(Section):
     """Length in words of an overlap that counts as evidence (13 is the custom)."""
     boilerplate_share: float = Field(gt=0, le=1)
     """An n-gram in more than this share of training problems is no evidence."""
+    paraphrase_cosine: float = Field(gt=0, le=1)
+    """Embeddings at least so alike prove a paraphrase; set for all-MiniLM-L6-v2."""
+    review_cosine: float = Field(gt=0, le=1)
+    """Embeddings at least so alike are listed for review; set for all-MiniLM-L6-v2."""
     policy: PolicyParams
     """What becomes of each class."""
 

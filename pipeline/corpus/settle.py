@@ -101,8 +101,9 @@ class _Desk:
         if fault is not None:
             self._drop(trace, fault)
         else:
-            trace = trace if gold is None or decision["stated"] else replace(trace, gold=gold)
-            self._place(place, replace(trace, group=number_id(int(decision["group"]))), decision)
+            proven = trace.gold if gold is None or decision["stated"] else gold
+            group = number_id(int(decision["group"]))
+            self._place(place, replace(trace, gold=proven, group=group), decision)
         if decision["asked"]:
             self._ask(trace, gold, int(decision["verdict"]))
         self._watch.done()
@@ -195,6 +196,7 @@ def count_tokens(chat: Chat, traces: list[Trace]) -> list[int]:
     """Tokens of prompt, reply and end token of each trace, encoded many at a time."""
     texts = [chat.prompt_text(trace.problem) for trace in traces]
     texts += [chat.reply_text(trace.thinking, trace.solution) for trace in traces]
-    lengths = [len(one.ids) for one in chat.tokenizer.encode_batch(texts, add_special_tokens=False)]
+    encoded = chat.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    lengths = [len(one) for one in encoded]
     half = len(traces)
     return [lengths[place] + lengths[half + place] + 1 for place in range(half)]

@@ -52,8 +52,8 @@ _PLAIN_LETTERS = frozenset("ais")
 """Single letters that are words, or the end of one: a, I, 's."""
 _SIGNS = str.maketrans("×·∗⋅÷⁄−–", "****//--")
 _TOKEN = re.compile(
-    r"\\?(?P<word>[^\W\d_]+)|(?P<number>\d+(?:\.\d+)?)|(?P<sign>[+*/=<>≤≥≠^%()]"
-    r"|-(?=\s*(?:[\d\\({]|[a-z](?![a-z])))|(?:(?<=[\d)])|(?<=\b[a-z]))!)"
+    r"[^\W\d_]+|\d+(?:\.\d+)?|[+*/=<>≤≥≠^%()]"
+    r"|-(?=\s*(?:[\d\\({]|[a-z](?![a-z])))|(?:(?<=[\d)])|(?<=\b[a-z]))!"
 )
 SHINGLE_WORDS = 3
 
@@ -61,19 +61,17 @@ SHINGLE_WORDS = 3
 def read_wording(problem: str) -> tuple[list[str], list[str]]:
     """(words, figures) of a problem; numbers are both."""
     text = _THOUSANDS.sub("", problem)
-    words: list[str] = []
     figures = [word for word in _CAPITALS.findall(text) if word.isupper()]
     text = _LAYOUT.sub(" ", normalise_problem(text).translate(_SIGNS))
-    for token in _TOKEN.finditer(text):
-        kind = token.lastgroup or "word"
-        said = token.group(kind)
-        said = _SAME.get(said, said)
-        is_word = kind == "word" and said[0].isalpha()
-        if not is_word or said in _COUNTED or (len(said) == 1 and said not in _PLAIN_LETTERS):
-            figures.append(said)
-        if is_word or kind == "number":
-            words.append(said)
-    return words, figures
+    tokens = [_SAME.get(said, said) for said in _TOKEN.findall(text)]
+    figures += [
+        said
+        for said in tokens
+        if said in _COUNTED
+        or not said[0].isalpha()
+        or (len(said) == 1 and said not in _PLAIN_LETTERS)
+    ]
+    return [said for said in tokens if said[0].isalnum()], figures
 
 
 def shingles(words: list[str]) -> frozenset[str]:
@@ -81,7 +79,7 @@ def shingles(words: list[str]) -> frozenset[str]:
     if len(words) < SHINGLE_WORDS:
         return frozenset([" ".join(words)] if words else [])
     grams = zip(words, words[1:], words[2:])
-    return frozenset(" ".join(gram) for gram in grams)
+    return frozenset([f"{one} {two} {three}" for one, two, three in grams])
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:

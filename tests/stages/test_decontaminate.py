@@ -153,7 +153,7 @@ def test_boilerplate_and_genres_are_listed_and_excused() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_bytes_do_not_depend_on_workers_or_shards(workers: int) -> None:
-    prepare([*sums(8), EDITED, STORY, *sums(3)], [STORY], {})
+    prepare([*sums(8), EDITED, STORY, *sums(9), STORY, EDITED], [STORY], {})
     decontaminate.main(settings())
     once = {path.name: path.read_bytes() for path in OUT.iterdir()}
     decontaminate.main(settings(**{"executor.workers": workers, "executor.shard_mib": 0.001}))

@@ -141,9 +141,7 @@ def test_workers_and_shards_change_no_byte(project: Path, workers: int, shard_mi
     assert outputs() == whole
 
 
-def test_a_restart_goes_on_where_it_stopped(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restart_goes_on_where_it_stopped(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(project, CLEAN + DIRT)
     params = make_params(**{"executor.shard_mib": 0.0005, "executor.workers": 1})
     stage.main(params)

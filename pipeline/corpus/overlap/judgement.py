@@ -28,17 +28,20 @@ class Pair:
     runs: list[int]
     """Numbers of the shared n-grams."""
     cosine: float | None
+    nearest: bool
+    """The cosine alone proves a paraphrase."""
     scores: Scores
 
     def to_json(self) -> Json:
         """The pair as a list, short enough for millions."""
-        return [self.item, self.exact, self.contained, self.runs, self.cosine, astuple(self.scores)]
+        found = [self.item, self.exact, self.contained, self.runs, self.cosine, self.nearest]
+        return [*found, astuple(self.scores)]
 
     @classmethod
     def from_json(cls, value: Json) -> Pair:
         """The pair that `to_json` wrote."""
-        item, exact, contained, runs, cosine, scores = value
-        return cls(item, exact, contained, runs, cosine, Scores(*scores))
+        item, exact, contained, runs, cosine, nearest, scores = value
+        return cls(item, exact, contained, runs, cosine, nearest, Scores(*scores))
 
     def evidence(self, excused: frozenset[int] = frozenset(), *, short: bool = True) -> Evidence:
         """What counts against the pair.
@@ -49,7 +52,9 @@ class Pair:
                 contain the same short text.
         """
         shared = bool(self.runs) and not excused.issuperset(self.runs)
-        return Evidence(self.scores, self.exact, self.contained and short, shared, self.cosine)
+        near = self.cosine is not None
+        contained = self.contained and short
+        return Evidence(self.scores, self.exact, contained, shared, near, self.nearest)
 
 
 class Judge:
@@ -57,10 +62,12 @@ class Judge:
 
     Args:
         index: what is protected.
+        paraphrase_cosine: a neighbour at least so near is a paraphrase.
     """
 
-    def __init__(self, index: ProtectedIndex) -> None:
+    def __init__(self, index: ProtectedIndex, paraphrase_cosine: float = 1.0) -> None:
         self.index = index
+        self.paraphrase_cosine = paraphrase_cosine
         self.least = least_scores(index.size)
         self.any = replace(self.least, lcs=0.0)
 
@@ -88,7 +95,8 @@ class Judge:
         if scores is None:
             return None
         runs = self._runs(shape, item) if scores.run >= self.index.size else []
-        return Pair(item, exact, contained, runs, cosine, scores)
+        nearest = cosine is not None and cosine >= self.paraphrase_cosine
+        return Pair(item, exact, contained, runs, cosine, nearest, scores)
 
     def _runs(self, shape: Shape, item: int) -> list[int]:
         """Numbers of the n-grams that a problem shares with a protected one."""

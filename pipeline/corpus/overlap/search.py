@@ -38,6 +38,7 @@ class SearchJob:
     protected: Path
     """Lines of Problem rows; a source is the name of the set."""
     ngram_words: int
+    paraphrase_cosine: float
     cosines: Path
     """Array of cosines.py."""
 
@@ -94,7 +95,7 @@ class Search:
 def search_shard(job: SearchJob, shard: Shard, folder: Path, watch: Watch) -> None:
     """Task of the executor: find the suspects of a shard."""
     index, screen = prepared(job.protected, job.ngram_words)
-    search = Search(Judge(index), screen, Cosines.load(job.cosines))
+    search = Search(Judge(index, job.paraphrase_cosine), screen, Cosines.load(job.cosines))
     known: set[int] = set()
     ids: list[NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
     lines, row = read_shard_lines(shard), 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,9 @@ from hypothesis import strategies as st
 from pipeline.base.params import Params
 from pipeline.base.records import problem_id
 from pipeline.corpus.decisions import HoldoutWish
+from pipeline.corpus.index import JudgedShards, reduce_entries
+from pipeline.corpus.judge import sign_earlier
+from pipeline.corpus.shard_store import ENTRY, PROBLEM
 from pipeline.corpus.wording import are_near_copies
 from tests.support.filtering import Filtered, row, run_filter
 from tests.support.settings import make_params
@@ -70,7 +75,8 @@ def test_contradicting_answers_drop_every_copy(base: Path, tmp_path: Path) -> No
 def test_a_majority_of_rows_keeps_its_answer(base: Path, tmp_path: Path) -> None:
     params = make_params(**LENIENT, **{"filter.gold_conflict": "majority"})
     rows = [
-        row("A?", "4", f"{text} and so it is equal to", answer="4") for text in ("One", "Two", "Six")
+        row("A?", "4", f"{text} and so it is equal to", answer="4")
+        for text in ("One", "Two", "Six")
     ]
     rows += [row("A?", "5", answer="5"), row("A?", "5", "Nobody says so, but it is")]
     found = run(base, tmp_path, rows, params=params)
@@ -92,9 +98,7 @@ def test_unproven_traces_are_graded_by_the_answer_of_another_row(
     ]
 
 
-def test_an_id_of_two_problems_is_a_clash_unless_ids_are_no_ids(
-    base: Path, tmp_path: Path
-) -> None:
+def test_an_id_of_two_problems_is_a_clash_unless_ids_are_no_ids(base: Path, tmp_path: Path) -> None:
     rows = [row(f"Problem {n}?", str(n), answer=n, id=n) for n in range(4)]
     clash = row("Another?", "9", answer=9, id=2)
     again = row("Problem 2?", "2", "Once more:", answer=2, id=2)
@@ -173,12 +177,46 @@ def test_what_earlier_runs_held_out_is_not_trained(base: Path, tmp_path: Path) -
     assert found.reasons() == [("f0.jsonl:1", "held-out-earlier")]
 
 
+def write_judged(folder: Path, rows: int) -> Path:
+    """A judged shard of rows that all ask something else, the dearest case; texts unused."""
+    folder.mkdir(parents=True)
+    entries = np.zeros(rows, dtype=ENTRY)
+    ids = np.random.default_rng(0).integers(1, 2**63, rows, dtype=np.uint64)
+    for name in ("problem", "digest_a", "gold", "row_id", "template"):
+        entries[name] = ids
+    entries["place"] = entries["problem_at"] = entries["gold_at"] = np.arange(rows)
+    entries["stated"] = entries["votes"] = 1
+    np.save(folder / "entries.npy", entries)
+    problems = np.zeros(rows, dtype=PROBLEM)
+    problems["problem"] = ids
+    np.save(folder / "problems.npy", problems)
+    np.save(folder / "signatures.npy", np.tile(ids, (32, 1)))
+    return folder
+
+
+def peak_bytes(folder: Path, rows: int) -> int:
+    judged = write_judged(folder / "judged", rows)
+    sign_earlier(folder / "earlier", [], 0.8)
+    shards = JudgedShards([judged], [0], [0], folder / "earlier")
+    tracemalloc.start()
+    reduce_entries(shards, folder / "d", PARAMS.filter, HoldoutWish(9, 0.02, 0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_memory_grows_by_less_than_200_bytes_a_row(tmp_path: Path) -> None:
+    few, many = 20_000, 60_000
+    grown = peak_bytes(tmp_path / "many", many) - peak_bytes(tmp_path / "few", few)
+    assert grown / (many - few) < 200
+
+
 NAMES = ("farmer", "rancher", "shepherd", "peasant")
 PROBLEMS = st.builds(story, st.integers(5, 9), st.integers(1, 2), st.sampled_from(NAMES))
 SHORT = st.sampled_from(["What is 2 + 2?", "what is  2 + 2", "What is 2 + 3?", "Find x", "Find y"])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.tuples(PROBLEMS | SHORT, st.sampled_from(["4", "5"])), min_size=4, max_size=24),
     st.lists(PROBLEMS, max_size=2),
@@ -194,7 +232,10 @@ def test_no_problem_and_no_near_copy_is_on_two_sides(
     shard_bytes: int,
 ) -> None:
     """Whatever the rows: what is asked, reserved, known from earlier and trained is apart."""
-    rows = [row(problem, gold, f"After step {i} it is equal to", answer=gold) for i, (problem, gold) in enumerate(data)]
+    rows = [
+        row(problem, gold, f"After step {i} it is equal to", answer=gold)
+        for i, (problem, gold) in enumerate(data)
+    ]
     folder = tmp_path_factory.mktemp("sides")
     majority = make_params(**LENIENT, **{"filter.gold_conflict": "majority"})
     sure = [row(f"Count the {name} once.", "1", answer=1) for name in NAMES]

@@ -95,9 +95,7 @@ def test_several_generations_are_traces_with_a_place_of_their_own_and_one_vote(
     assert read_text(out, "origins", 1) == "f0.jsonl:1[2]\x007"
 
 
-def test_replies_that_differ_in_figures_alone_have_one_template(
-    base: Path, tmp_path: Path
-) -> None:
+def test_replies_that_differ_in_figures_alone_have_one_template(base: Path, tmp_path: Path) -> None:
     texts = ["We have 3 of 12 and get", "We have 4 of 17 and get", "There are 4 of 17, so we get"]
     out, _ = run(base, tmp_path, [row(f"{n}?", n, text, answer=n) for n, text in enumerate(texts)])
     first, second, third = np.load(out / "entries.npy")["template"].tolist()

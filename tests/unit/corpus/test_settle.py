@@ -61,9 +61,7 @@ def test_where_shards_are_cut_changes_nothing(base: Path, tmp_path: Path, cut: i
     rows[30]["id"] = 3
     wish = HoldoutWish(2, 0.3, 1)
     whole = run_filter(base, tmp_path / "whole", PARAMS, rows, rows[:7], wish=wish)
-    parts = run_filter(
-        base, tmp_path / "parts", PARAMS, rows, rows[:7], wish=wish, shard_bytes=cut
-    )
+    parts = run_filter(base, tmp_path / "parts", PARAMS, rows, rows[:7], wish=wish, shard_bytes=cut)
     assert len(list((tmp_path / "parts/judged").iterdir())) > 3
     reasons = {"duplicate-row", "gold-conflict", "id-clash", "no-solution", "not-json"}
     assert {reason for _, reason in whole.reasons()} == reasons

@@ -67,6 +67,12 @@ def test_suspects_equal_the_plain_rules(seed: int, size: int) -> None:
     assert found == {row: pairs for row, pairs in wanted.items() if pairs}
 
 
+def test_two_masked_runs_make_a_candidate_and_one_does_not() -> None:
+    screen = Screen(build_index(items(["Red boats sail past 4 green isles."]), 13))
+    assert screen.suspects(["Red boats sail past 9 green birds."]) != []
+    assert screen.suspects(["Red boats sail past 9 grey birds."]) == []
+
+
 def test_what_shares_most_comes_first_and_the_list_is_bounded() -> None:
     story = "a fox jumps over the lazy dog and runs away from the old brown barn at noon"
     protected = [story, *(f"{story} again and {'so ' * n}on" for n in range(1, 30))]

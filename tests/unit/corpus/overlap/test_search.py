@@ -25,7 +25,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchJob:
     write_rows(tmp_path / "protected.jsonl", [protected(LONG)])
     write_jsonl(NEIGHBOURS, [])
     write_cosines([protected(LONG)], 0.75, tmp_path / "cosines.npy")
-    return SearchJob(tmp_path / "protected.jsonl", 13, tmp_path / "cosines.npy")
+    return SearchJob(tmp_path / "protected.jsonl", 13, 0.85, tmp_path / "cosines.npy")
 
 
 def search(job: SearchJob, poison: dict[int, str]) -> tuple[list[Suspicion], list[int]]:
