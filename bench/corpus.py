@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpus_contest import hold_contest
-from bench.corpus_ours import first_rows, make_folder, run_all
+from bench.corpus_ours import first_rows, make_folder, run_all, tokens_of
 from bench.corpus_process import run_watched
 from bench.corpus_rows import write_corpus
 from bench.corpus_score import read_planted
@@ -55,7 +55,7 @@ def measure(rows: Path, count: int, given: argparse.Namespace) -> tuple[Path, Me
         print(f"{count:,} rows · {name}: {one.seconds:.1f} s", flush=True)
     clean = read_json(folder / "work/decontaminate/report.json")
     funnel = read_json(folder / "work/filter/funnel.json")
-    tokens, kept = clean["tokens"], clean["kept"]
+    tokens, kept = tokens_of(folder / "work/decontaminate/kept.jsonl"), clean["kept"]
     print(f"{count:,} rows · {funnel['kept']:,} kept by filter, {kept:,} clean", flush=True)
     return folder, Measured(count, part.stat().st_size, tokens, kept, steps)
 

@@ -6,6 +6,7 @@ have written, and what the stages write. Called by `bench.corpus`.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from itertools import islice
@@ -18,10 +19,12 @@ from bench.corpus_process import ROOT, Run, run_watched
 from pipeline.base.artifacts import read_json, write_json
 from pipeline.base.fingerprint import HashCache
 from pipeline.base.params_corpus import SourceParams
+from pipeline.base.records import read_lines
 from pipeline.corpus.listing import describe_file, describe_files, describe_sources
 
 STAGES = ("filter", "semantic", "decontaminate", "select")
 SEQUENCE_TOKENS = 16_384
+TOKENS = re.compile(rb',"tokens":(\d+),"group":')
 BUDGET_SHARE = 0.5
 """Token budget of the selection, as a share of what was kept."""
 PANEL = '{"problem": "What is one and one?", "answer": "2"}\n'
@@ -70,9 +73,12 @@ def make_folder(folder: Path, rows: Path, tokenizer: Path, protected: Path) -> P
     listed = {
         "sources": describe_sources([SourceParams(path=str(rows))], cache),
         "panel": describe_file("data.panel", folder / "panel.jsonl", cache),
-        "protected": describe_files("decontaminate.protected", files, cache),
+        "earlier": [],
     }
     write_json(folder / "work/prepare/data.json", listed)
+    protected_files = describe_files("decontaminate.protected", files, cache)
+    write_json(folder / "work/prepare/protected.json", protected_files)
+    write_json(folder / "work/prepare/sentence_model.json", None)
     write_json(folder / "work/prepare/base.json", {"kind": "external", "path": str(tokenizer)})
     return folder
 
@@ -84,10 +90,15 @@ def first_rows(rows: Path, count: int, out: Path) -> Path:
     return out
 
 
+def tokens_of(kept: Path) -> int:
+    """Tokens of all rows of a file of traces."""
+    return sum(int(TOKENS.findall(line)[-1]) for line in read_lines(kept))
+
+
 def run_stage(name: str, folder: Path, core: int) -> StageRun:
     """Run one stage in a fresh process."""
     if name == "select":
-        tokens = read_json(folder / "work/decontaminate/report.json")["tokens"]
+        tokens = tokens_of(folder / "work/decontaminate/kept.jsonl")
         plan = {"sequence_tokens": SEQUENCE_TOKENS, "token_budget": int(tokens * BUDGET_SHARE)}
         write_json(folder / "work/plan/corpus.json", plan)
     command = [sys.executable, "-m", "bench.corpus_stage", name]

@@ -11,16 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from pipeline.base.artifacts import read_json
 from pipeline.base.params import load_params
-from pipeline.base.records import problem_id
+from pipeline.base.records import problem_id, read_lines
 from pipeline.corpus.execution.shards import plan_shards
 from pipeline.corpus.near_copies import Signer
+from pipeline.corpus.overlap.boilerplate import Boilerplate, Excuses
+from pipeline.corpus.overlap.judgement import Judge
+from pipeline.corpus.overlap.protected import load_sets
+from pipeline.corpus.overlap.protected_index import build_index
+from pipeline.corpus.overlap.screen import BATCH_LINES, Screen, problems_of
 from pipeline.corpus.sources import read_shard
 
 SHARD_BYTES = 64 * 2**20
@@ -43,3 +49,43 @@ def profile(folder: Path) -> dict[str, float]:
             signer.place_of(problem_id(problem), problem)
         signer.close()
     return {"read, parse": read, "near-copy signatures": time.perf_counter() - start}
+
+
+def decide(folder: Path) -> dict[str, float]:
+    """Seconds of screening, comparing and judging problems that are in memory."""
+    settings = load_params(folder / "params.yaml").decontaminate
+    os.chdir(folder)
+    sets = load_sets(read_json(Path("work/prepare/protected.json")))
+    items = [problem for one in sets for problem in one.problems]
+    lines = list(read_lines(folder / "work/filter/kept.jsonl"))
+    problems = problems_of(lines)
+    index = build_index(items, settings.ngram_words)
+    screen, judge = Screen(index), Judge(index, settings.paraphrase_cosine)
+    start = time.perf_counter()
+    counts = Boilerplate(index, settings.boilerplate_share, len(problems))
+    found = []
+    for first in range(0, len(problems), BATCH_LINES):
+        batch = problems[first : first + BATCH_LINES]
+        for suspect in screen.suspects(batch):
+            pairs = judge.pairs(batch[suspect.row], suspect.items)
+            counts.note(pairs)
+            found.append(pairs)
+    excuses = Excuses.of(counts)
+    for pairs in found:
+        for pair in pairs:
+            excuses.verdict(pair)
+    return {"decide_seconds": time.perf_counter() - start}
+
+
+def main() -> None:
+    """Run one of the two and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["profile", "decide"])
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    work: dict[str, Callable[[Path], dict[str, float]]] = {"profile": profile, "decide": decide}
+    print(json.dumps(work[given.what](given.folder.absolute())))
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from pipeline.base.artifacts import read_json, sha256_file, write_json, write_jsonl, write_text
@@ -36,10 +37,10 @@ from pipeline.corpus.overlap.boilerplate import Excuses
 from pipeline.corpus.overlap.cosines import NEIGHBOURS, write_cosines
 from pipeline.corpus.overlap.findings import Findings
 from pipeline.corpus.overlap.protected import load_sets
-from pipeline.corpus.overlap.protected_index import build_index
+from pipeline.corpus.overlap.protected_index import ProtectedIndex
 from pipeline.corpus.overlap.report import describe, render
-from pipeline.corpus.overlap.screen import ids_of
-from pipeline.corpus.overlap.search import SearchJob, search_shard
+from pipeline.corpus.overlap.screen import BATCH_LINES, ids_of
+from pipeline.corpus.overlap.search import SearchJob, prepare, search_shard
 
 KEPT = Path("work/filter/kept.jsonl")
 PROTECTED = Path("work/prepare/protected.json")
@@ -57,32 +58,38 @@ def hash_of(path: Path) -> str:
     return sha256_file(path)
 
 
-def search(params: Params, items: list[Problem], scratch: Path) -> list[Path]:
-    """Search all shards; return their folders."""
+def search(
+    params: Params, items: list[Problem], scratch: Path
+) -> tuple[ProtectedIndex, list[Path]]:
+    """Index what is protected and search all shards; return the index and their folders."""
     settings = params.decontaminate
-    files = scratch / "protected.jsonl", scratch / "cosines.npy"
-    job = SearchJob(files[0], settings.ngram_words, settings.paraphrase_cosine, files[1])
-    write_rows(job.protected, items)
+    job = SearchJob(
+        scratch / "protected.pickle", settings.paraphrase_cosine, scratch / "cosines.npy"
+    )
+    index = prepare(items, settings.ngram_words, job.index)
     write_cosines(items, settings.review_cosine, job.cosines)
     shards = line_shards(KEPT, int(params.executor.shard_mib * 2**20))
     progress = Progress("decontaminate", "rows", None)
     sizes = [shard.bytes for shard in shards]
-    return run_shards(
+    folders = run_shards(
         "search", search_shard, job, shards, scratch, params.executor, progress, sizes
     )
+    return index, folders
 
 
 def divide(findings: Findings, dropped: list[Dropped], hits: Counter[str]) -> Iterator[bytes]:
     """Yield the lines that are kept; note the others."""
-    for line in read_lines(KEPT):
-        decision = findings.dropped.get(int(ids_of([line])[0])) if findings.dropped else None
-        if decision is None:
-            yield line
-            continue
-        trace = from_line(Trace, line, str(KEPT))
-        row = (decision.reason, decision.detail, excerpt(trace.problem))
-        dropped.append(Dropped(trace.origin, trace.source, *row))
-        hits.update(decision.sets)
+    lines = read_lines(KEPT)
+    while batch := list(islice(lines, BATCH_LINES)):
+        for key, line in zip(ids_of(batch).tolist(), batch, strict=True):
+            decision = findings.dropped.get(key)
+            if decision is None:
+                yield line
+                continue
+            trace = from_line(Trace, line, str(KEPT))
+            row = (decision.reason, decision.detail, excerpt(trace.problem))
+            dropped.append(Dropped(trace.origin, trace.source, *row))
+            hits.update(decision.sets)
 
 
 def main(params: Params) -> None:
@@ -95,8 +102,7 @@ def main(params: Params) -> None:
     limits = [settings.ngram_words, settings.paraphrase_cosine, settings.review_cosine]
     size = params.executor.shard_mib
     scratch = scratch_folder("decontaminate", [inputs, ids, limits, size])
-    folders = search(params, items, scratch)
-    index = build_index(items, settings.ngram_words)
+    index, folders = search(params, items, scratch)
     findings = Findings(index, settings.policy, settings.boilerplate_share, folders)
     counts = findings.count()
     write_jsonl(OUT / "review.jsonl", findings.decide(Excuses.of(counts)))
@@ -112,6 +118,12 @@ def main(params: Params) -> None:
     write_text(OUT / "report.md", render(report))
     write_json(OUT / "report.json", report)
     forget_scratch(scratch)
+    classes = ", ".join(f"{count:,} {name}" for name, count in report["classes"].items() if count)
+    print(
+        f"decontaminate: {kept:,} kept, {len(dropped):,} dropped; problems that resemble a "
+        f"protected one: {classes or 'none'}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

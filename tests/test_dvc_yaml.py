@@ -18,7 +18,8 @@ FLOW = [
 
 NO_INPUT = {
     # In a module that it shares with filter, in a function that filter alone calls.
-    "decontaminate": {"data.panel", "filter.holdout_problems"},
+    "semantic": {"data.panel", "holdout.problems"},
+    "decontaminate": {"data.panel", "holdout.problems"},
     # Time ends a stage and is recorded; if it were an input, a longer budget would retrain.
     "baseline": {"budget.hours", "budget.evaluation_share", "budget.reserve_minutes"},
     "evaluate": {"budget.hours", "budget.evaluation_share", "budget.reserve_minutes"},

@@ -1,8 +1,8 @@
 """The one way a problem becomes a prompt: training, evaluation and panel use it.
 
 Works on the files of a base folder with `tokenizers` and `jinja2` alone, so that
-stages that only count tokens never import torch. The template is rendered in the
-same sandbox, with the same helpers, as transformers uses; tests compare the two.
+stages that only count tokens never import torch. docs/prompts.md says what is
+promised and what is refused.
 
 A prompt is rendered up to where generation starts and encoded by itself; a reply
 is encoded by itself and closed by the template's end token. Because the two are
@@ -12,51 +12,27 @@ training sees are the ids that decoding starts from.
 
 from __future__ import annotations
 
-import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import jinja2
-from jinja2.ext import Extension, loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import Tokenizer
-
+from pipeline.base.constant_prompt import find_constant
+from pipeline.base.end_tokens import end_token_warning, find_end_text, stopping_ids
 from pipeline.base.errors import UserError
 from pipeline.base.params import PromptParams
+from pipeline.base.templates import Message
+from pipeline.base.tokenizer_files import TokenizerFiles, read_tokenizer_files
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
 SENTINEL = "\u2063reply\u2063"
 """Stands for a reply when the text around it in a template is looked for."""
 
-
-class _GenerationTag(Extension):
-    """Lets `{% generation %}` blocks pass: their content is rendered as it is."""
-
-    tags = {"generation"}
-
-    def parse(self, parser: Any) -> Any:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return jinja2.nodes.Scope(body).set_lineno(line)
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    def raise_exception(message: str) -> NoReturn:
-        raise jinja2.exceptions.TemplateError(message)
-
-    def tojson(value: Any, indent: int | None = None) -> str:
-        return json.dumps(value, ensure_ascii=False, indent=indent)
-
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
-    )
-    environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-    return environment
+_BLOCK = re.compile(rf"\s*(?:{THINK_OPEN}\s*(?:{THINK_CLOSE}\s*)?)?")
+"""Blanks, and a thinking block that is opened or empty."""
+_CONTINUED = "\n"
 
 
 @dataclass(frozen=True)
@@ -72,21 +48,39 @@ class Chat:
 
     Attributes:
         tokenizer: the base's tokenizer.
-        end_id: id of the token that ends a reply; it is trained, and stops decoding.
+        end_id: id of the token that ends a reply; it is trained.
+        end_text: its text.
+        end_ids: every id that decoding stops at, `end_id` first; what belongs into
+            `eos_token_id` of a generation config.
         pad_id: id that fills unused places; never trained, never attended to.
     """
 
-    def __init__(self, base: Path, prompt: PromptParams) -> None:
+    def __init__(
+        self, base: Path, prompt: PromptParams, files: TokenizerFiles | None = None
+    ) -> None:
+        """Read the base's tokenizer, or take one that was read before.
+
+        Raises:
+            UserError: files are missing or do not fit together, or the template cannot
+                put problems the way that `prompt` asks for.
+        """
         self.base, self.prompt = base, prompt
-        self.tokenizer = _load_tokenizer(base)
-        self._config = _load_config(base)
-        self._template = _environment().from_string(_load_template(base, self._config))
-        self._special = _special_tokens(self._config)
-        self._block_is_open = self.prompt_text("1").rstrip().endswith(THINK_OPEN)
-        self.end_text = self._find_end()
-        self.end_id = self._token_id(self.end_text)
-        pad = self._special.get("pad_token")
-        self.pad_id = self._token_id(pad) if pad else self.end_id
+        self.files = files or read_tokenizer_files(base, prompt.template)
+        self.tokenizer, self._template = self.files.tokenizer, self.files.template
+        switch = {"on": True, "off": False, "empty-prefill": False}.get(prompt.thinking)
+        self._options: dict[str, Any] = {} if switch is None else {"enable_thinking": switch}
+        self._constant = find_constant(self._template, self._render_unguarded)
+        rendered = self.rendered("1")
+        self._prefill = _prefill(rendered) if prompt.thinking == "empty-prefill" else ""
+        self._opening = rendered + self._prefill
+        self._require_mode()
+        self._require_system()
+        self.end_text = find_end_text(self.files, self._after_reply(rendered))
+        self.end_id = self.files.id_of(self.end_text)
+        self.end_ids = stopping_ids(self.files, self.end_id)
+        pad = self.files.special.get("pad_token")
+        self.pad_id = self.files.id_of(pad) if pad else self.end_id
+        self._lead = self._find_lead()
 
     def user_text(self, problem: str) -> str:
         """The user's message: the problem, a blank line, the instruction."""
@@ -95,136 +89,153 @@ class Chat:
 
     def prompt_text(self, problem: str) -> str:
         """The prompt up to the first character that the model must write."""
-        return self._render(self._messages(problem), add_generation_prompt=True)
+        text = None
+        if self._constant is not None:
+            text = self._constant.around(self.user_text(problem))
+        return (self.rendered(problem) if text is None else text) + self._prefill
+
+    def rendered(self, problem: str) -> str:
+        """What the template prints for a problem, without the block of `empty-prefill`."""
+        messages = self._messages(self.user_text(problem))
+        return self._template.render(messages, self._options, add_generation_prompt=True)
 
     def reply_text(self, thinking: str, solution: str) -> str:
         """What the model must write, without the end token.
 
-        With `thinking: off` the template has already closed an empty thinking
-        block, so the reasoning becomes part of the visible reply. A template
-        whose prompt ends inside an open block leaves the opening tag out here;
-        the block is then closed at once by a trace without thinking.
+        Where the prompt has closed an empty thinking block, or thinking is off, the
+        reasoning becomes part of the visible reply. Where the prompt ends inside an open
+        block, the opening tag is left out; a trace without thinking closes it at once.
         """
         thinking, solution = thinking.strip(), solution.strip()
-        if self._block_is_open:
-            return f"{thinking}\n{THINK_CLOSE}\n\n{solution}"
+        block = _block_at_end(self._opening)
+        if block == "open":
+            start = "" if self._opening.endswith("\n") else "\n"
+            return f"{start}{thinking}\n{THINK_CLOSE}\n\n{solution}"
         if not thinking:
             return solution
-        if self.prompt.thinking == "off":
+        if block == "closed" or self.prompt.thinking == "off":
             return f"{thinking}\n\n{solution}"
         return f"{THINK_OPEN}\n{thinking}\n{THINK_CLOSE}\n\n{solution}"
 
     def prompt_ids(self, problem: str) -> list[int]:
         """Token ids of `prompt_text`: what decoding starts from."""
-        return self._encode(self.prompt_text(problem))
+        return self.encode_prompts([problem])[0]
 
     def encode(self, problem: str, thinking: str, solution: str) -> Encoded:
         """Token ids to learn from; only `reply` carries loss."""
-        reply = self._encode(self.reply_text(thinking, solution))
+        (reply,) = self.encode_replies([self.reply_text(thinking, solution)])
         return Encoded(self.prompt_ids(problem), [*reply, self.end_id])
+
+    def encode_prompts(self, problems: Sequence[str]) -> list[list[int]]:
+        """Token ids of the prompts of many problems."""
+        return self._encode([self.prompt_text(problem) for problem in problems])
+
+    def encode_replies(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of many reply texts, without the end token."""
+        if not self._lead:
+            return self._encode(texts)
+        lead = len(self._lead)
+        return [
+            # A piece of the vocabulary may span the line end; then the two stay apart.
+            ids[lead:] if ids[:lead] == self._lead else self._encode([text])[0]
+            for text, ids in zip(
+                texts, self._encode([_CONTINUED + text for text in texts]), strict=True
+            )
+        ]
 
     def decode(self, ids: list[int]) -> str:
         """Text of generated ids, special tokens left out."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
-    def _encode(self, text: str) -> list[int]:
-        # The template prints its own special tokens; adding more would double them.
-        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+    def tokenizer_sha256(self) -> str:
+        """Hash over the bytes of every file that decides ids, the template included."""
+        return self.files.sha256()
 
-    def _messages(self, problem: str) -> list[dict[str, str]]:
-        messages = [{"role": "user", "content": self.user_text(problem)}]
+    def end_warning(self) -> str | None:
+        """A sentence for the plan if the base names other end tokens; else None."""
+        return end_token_warning(self.files, self.end_text, self.end_id)
+
+    def generation_settings(self) -> dict[str, Any]:
+        """What a generation config must say for replies to end: for the card."""
+        return {"eos_token_id": list(self.end_ids), "pad_token_id": self.pad_id}
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        # The template prints its own special tokens; adding more would double them.
+        encoded = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [list(one.ids) for one in encoded]
+
+    def _messages(self, user: str) -> list[Message]:
+        messages = [{"role": "user", "content": user}]
         if self.prompt.system is not None:
             messages.insert(0, {"role": "system", "content": self.prompt.system})
         return messages
 
-    def _render(self, messages: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
-        options: dict[str, Any] = {}
-        if self.prompt.thinking != "template":
-            options["enable_thinking"] = self.prompt.thinking == "on"
-        try:
-            return self._template.render(
-                messages=messages,
-                tools=None,
-                documents=None,
-                add_generation_prompt=add_generation_prompt,
-                **self._special,
-                **options,
-            )
-        except jinja2.exceptions.TemplateError as error:
+    def _render_unguarded(self, user: str) -> str:
+        return self._template.render_unguarded(self._messages(user), self._options, True)
+
+    def _require_mode(self) -> None:
+        wanted, block = self.prompt.thinking, _block_at_end(self._opening)
+        if (wanted, block) in (("on", "closed"), ("off", "open")):
             raise UserError(
-                f"{self.base}: the chat template refuses the prompt ({error})",
-                "Set `prompt.system` to null or use a base with another template.",
-            ) from None
-
-    def _find_end(self) -> str:
-        """The first special token that the template prints after a reply."""
-        messages = [*self._messages("1"), {"role": "assistant", "content": SENTINEL}]
-        _, printed, after = self._render(messages, add_generation_prompt=False).rpartition(SENTINEL)
-        after = after if printed else ""
-        added = self.tokenizer.get_added_tokens_decoder().values()
-        found = [(after.find(token.content), token.content) for token in added]
-        found = [(place, text) for place, text in found if place >= 0]
-        end = min(found)[1] if found else self._special.get("eos_token")
-        if not end:
-            raise UserError(
-                f"{self.base}: neither chat template nor tokenizer_config.json names an end token",
-                "Set `eos_token` in tokenizer_config.json.",
+                f"{self._template.path}: prompt.thinking is {wanted}, but the chat template"
+                f" leaves the thinking block {block}",
+                "Set `prompt.thinking` to template"
+                + (" or empty-prefill." if wanted == "off" else "."),
             )
-        return end
 
-    def _token_id(self, text: str) -> int:
-        found = self.tokenizer.token_to_id(text)
-        if found is None:
+    def _require_system(self) -> None:
+        system = (self.prompt.system or "").strip()
+        if system not in self._opening:
             raise UserError(
-                f"{self.base}: token {text!r} is not in the tokenizer's vocabulary",
-                "Take tokenizer and weights from the same release of the base.",
+                f"{self._template.path}: the chat template leaves out the system message",
+                "Set `prompt.system` to null and put the text into `prompt.instruction`.",
             )
-        return int(found)
+
+    def _after_reply(self, prompt: str) -> str:
+        """What the template prints after a reply; it must open the assistant's turn too."""
+        messages = [
+            *self._messages(self.user_text("1")),
+            {"role": "assistant", "content": SENTINEL},
+        ]
+        whole = self._template.render(messages, self._options, add_generation_prompt=False)
+        before, printed, after = whole.rpartition(SENTINEL)
+        if not printed:
+            return ""
+        missing = before.removeprefix(prompt)
+        if prompt and before.startswith(prompt) and not _BLOCK.fullmatch(missing):
+            raise UserError(
+                f"{self._template.path}: the chat template does not open the assistant's turn,"
+                f" the model would have to write {missing!r} itself",
+                "Name a template that prints it under `add_generation_prompt` in"
+                " `prompt.template`.",
+            )
+        return after
+
+    def _find_lead(self) -> list[int]:
+        """Ids of a line end before a reply, where the reply's own depend on one.
+
+        SentencePiece vocabularies put a space before every text. Behind a line end no
+        such space belongs there; it is avoided by encoding the line end too.
+        """
+        line, plain, behind = self._encode([_CONTINUED, "a", _CONTINUED + "a"])
+        apart = behind[: len(line)] == line and behind[len(line) :] != plain
+        return line if apart and self._opening.endswith(_CONTINUED) else []
 
 
-def _load_tokenizer(base: Path) -> Tokenizer:
-    path = base / "tokenizer.json"
-    if not path.is_file():
-        raise UserError(
-            f"{path}: file not found", "Point `base.path` to a folder with tokenizer.json."
-        )
-    tokenizer = Tokenizer.from_file(str(path))
-    # tokenizer.json may carry a length limit or padding of whoever saved it last.
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+def _block_at_end(text: str) -> str:
+    """Whether a prompt ends with a thinking block: `open`, `closed` or `none`."""
+    text = text.rstrip()
+    if text.endswith(THINK_OPEN):
+        return "open"
+    return "closed" if text.endswith(THINK_CLOSE) else "none"
 
 
-def _load_config(base: Path) -> dict[str, Any]:
-    path = base / "tokenizer_config.json"
-    if not path.is_file():
-        raise UserError(f"{path}: file not found", "Copy it from the base's release.")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
-
-
-def _load_template(base: Path, config: dict[str, Any]) -> str:
-    separate = base / "chat_template.jinja"
-    if separate.is_file():
-        return separate.read_text(encoding="utf-8")
-    template = config.get("chat_template")
-    if isinstance(template, list):
-        named = {entry["name"]: entry["template"] for entry in template}
-        template = named.get("default")
-    if not isinstance(template, str):
-        raise UserError(
-            f"{base}: no chat template, neither chat_template.jinja nor `chat_template` in "
-            "tokenizer_config.json",
-            "Use an instruction-tuned base, or put its chat_template.jinja beside the tokenizer.",
-        )
-    return template
-
-
-def _special_tokens(config: dict[str, Any]) -> dict[str, str]:
-    """Named special tokens that are set; a template may ask whether one is defined."""
-    found: dict[str, str] = {}
-    for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
-        value = config.get(name)
-        value = value.get("content") if isinstance(value, dict) else value
-        if isinstance(value, str):
-            found[name] = value
-    return found
+def _prefill(rendered: str) -> str:
+    """What is missing from an empty closed thinking block at the end of a prompt."""
+    block = _block_at_end(rendered)
+    if block == "closed":
+        return ""
+    start = f"{THINK_OPEN}\n" if block == "none" else ""
+    if block == "open" and not rendered.endswith("\n"):
+        start = "\n"
+    return f"{start}\n{THINK_CLOSE}\n\n"

@@ -15,7 +15,8 @@ all have been seen. Nothing else is remembered, so a run resumes at any step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -29,6 +30,8 @@ Floats = NDArray[np.float64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # floor(2**64 / φ), odd
 _CHUNK = 1 << 20
+_ROUNDING = 1e-9
+"""Of shares and progress, which are sums of floats: far less than one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +198,20 @@ class Curriculum:
         return self.taken(step, starts) / bins
 
 
-def stage_starts(shares: Sequence[float], total_steps: int) -> list[int]:
-    """First step of every stage of a run of `total_steps` that is not re-planned.
+def stage_starts(
+    shares: Sequence[float],
+    total_steps: int,
+    progress: Callable[[int], float] | None = None,
+) -> list[int]:
+    """First step of every stage: where the run's progress reaches the shares before it.
 
-    Shares are normalised; borders are rounded to whole steps.
+    Args:
+        shares: of the stages, in their order; only their proportion counts.
+        total_steps: of the whole run.
+        progress: share of the run that lies behind a step, in [0, 1], never falling;
+            None for step / total_steps.
     """
-    ends = np.cumsum(np.asarray(shares, dtype=np.float64))
-    borders = np.rint(ends / ends[-1] * total_steps).astype(np.int64)
-    return [0, *borders[:-1].tolist()]
+    sums = np.cumsum(np.asarray(shares, dtype=np.float64))
+    ends = (sums[:-1] / sums[-1] - _ROUNDING).tolist()
+    behind = progress or (lambda step: step / total_steps)
+    return [0, *(bisect_left(range(total_steps), end, key=behind) for end in ends)]

@@ -33,8 +33,9 @@ _ALPHABETS = (
 )
 _CJK_RUN = re.compile(rf"[{_CJK}]{{2,}}")
 _ALPHABET_RUN = re.compile(rf"[{_ALPHABETS}]{{4,}}")
-_GREEK_WORD = re.compile(r"(?=[α-ωΑ-Ω]*[άέήίόύώΆΈΉΊΌΎΏ])[\u0370-\u03ff]{3,}")
-_FOREIGN_LETTER = re.compile(rf"[{_CJK}{_ALPHABETS}άέήίόύώΆΈΉΊΌΎΏ]")
+_ACCENTED_GREEK = "άέήίόύώΆΈΉΊΌΎΏ"
+_GREEK_RUN = re.compile(r"[\u0370-\u03ff]{3,}")
+_FOREIGN_LETTER = re.compile(rf"[{_CJK}{_ALPHABETS}{_ACCENTED_GREEK}]")
 
 MAX_CJK_CHARACTERS = 3
 """In runs of two or more: a quoted sign passes, a switched phrase does not."""
@@ -53,27 +54,8 @@ _FORMULAS = re.compile(
     r"|\\begin\{(\w{1,20}\*?)\}(?:(?!\\begin).){0,2000}?\\end\{\1\}|\\[A-Za-z]+",
     re.DOTALL,
 )
-_WORD = re.compile(r"(?=[α-ωΑ-Ω]*[άέήίόύώΆΈΉΊΌΎΏ])[\u0370-\u03ff]{3,}")
-_FOREIGN_LETTER = re.compile(rf"[{_CJK}{_ALPHABETS}άέήίόύώΆΈΉΊΌΎΏ]")
-
-MAX_CJK_CHARACTERS = 3
-"""In runs of two or more: a quoted sign passes, a switched phrase does not."""
-MAX_ALPHABET_WORDS = 2
-"""Words of four letters or more: a cited name passes."""
-MAX_ALPHABET_LETTERS = 20
-"""In those words: Thai and Khmer are written without blanks."""
-MAX_FOREIGN_SHARE = 0.2
-"""Of all letters, whatever their arrangement."""
-
-# Bounded, and none goes on past the next opening: the cost stays that of one pass.
-_FORMULAS = re.compile(
-    r"\$\$.{0,2000}?\$\$|\$[^$\n]{0,400}\$|\\\(.{0,2000}?\\\)|\\\[.{0,2000}?\\\]"
-    r"|```.{0,3000}?```|\[asy\].{0,3000}?\[/asy\]"
-    r"|\\begin\{(\w{1,20}\*?)\}.{0,2000}?\\end\{\1\}|\\[A-Za-z]+",
-    re.DOTALL,
-)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_SENTENCE_END = re.compile(r"[.!?;:…]+(?=\s|$)|\n")
+_SENTENCE_END = re.compile(r"[.!?;:…](?=\s|$)|\n")
 
 _ACCENTED = re.compile("[\u00df-\u00f6\u00f8-\u024f\u1ea0-\u1ef9]")
 
@@ -141,6 +123,12 @@ def _has_accents(text: str) -> bool:
     return not text.isascii() and _ACCENTED.search(text) is not None
 
 
+def _greek_words(text: str) -> list[str]:
+    """Runs of Greek letters that carry an accent; those of formulas carry none."""
+    runs = _GREEK_RUN.findall(text)
+    return [run for run in runs if not set(_ACCENTED_GREEK).isdisjoint(run)]
+
+
 def _foreign_script(text: str) -> str | None:
     if text.isascii() or _FOREIGN_LETTER.search(text) is None:
         return None
@@ -148,7 +136,7 @@ def _foreign_script(text: str) -> str | None:
     signs = sum(map(len, cjk))
     if signs > MAX_CJK_CHARACTERS:
         return f"{signs} characters of a CJK script, e.g. {cjk[0][:12]}"
-    words = _ALPHABET_RUN.findall(text) + _GREEK_WORD.findall(text)
+    words = _ALPHABET_RUN.findall(text) + _greek_words(text)
     if len(words) > MAX_ALPHABET_WORDS or sum(map(len, words)) > MAX_ALPHABET_LETTERS:
         return f"{len(words)} words of a non-Latin script, e.g. {words[0][:20]}"
     foreign = len(_FOREIGN_LETTER.findall(text))

@@ -141,7 +141,7 @@ class Clusters:
     """Two texts and their similarity."""
 
 
-class _Union:
+class Union:
     """Disjoint sets of the numbers below `count`; each is named by its smallest member."""
 
     def __init__(self, count: int) -> None:
@@ -171,13 +171,13 @@ def cluster(folders: Folders, found: Located, similarity: float) -> Clusters:
 
     Memory: 44 bytes a problem and some texts.
     """
-    sets = _Union(len(found.ids))
+    sets = Union(len(found.ids))
     clusters = Clusters(np.empty(0, dtype=np.int32))
     text = _texts(folders, found)
     compare = _comparison(text)
     for band in range(HASHES // band_rows(similarity)):
         for members in _alike(folders.band(band)[found.order]):
-            for one, other in _pairs(members, sets):
+            for one, other in open_pairs(members, sets):
                 likeness = compare(one, other)
                 if likeness >= similarity:
                     sets.join(one, other)
@@ -217,9 +217,15 @@ def _alike(keys: Unsigned) -> Iterator[list[int]]:
         yield order[start:stop].tolist()
 
 
-def _pairs(members: list[int], sets: _Union) -> Iterator[tuple[int, int]]:
-    """Pairs (later, earlier) that are not in one set yet."""
+def open_pairs(
+    members: list[int], sets: Union, most: int = MOST_COMPARED
+) -> Iterator[tuple[int, int]]:
+    """Pairs (later, earlier) of a band that are not in one set yet.
+
+    Args:
+        most: earlier members, counted back, that a member is paired with.
+    """
     for place, one in enumerate(members):
-        for other in members[max(0, place - MOST_COMPARED) : place]:
+        for other in members[max(0, place - most) : place]:
             if sets.find(one) != sets.find(other):
                 yield one, other

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pipeline.base.stage_table import StageRow
 from pipeline.hardware.fit import LOSS_CHUNKS, Fit, Fitter
 from pipeline.hardware.memory import Setting
 
@@ -43,6 +46,11 @@ def _storage(fitter: Fitter, s: Setting, options: list[str], found: list[Setting
 
 
 def _length(fitter: Fitter, s: Setting) -> str:
+    if fitter.params.curriculum.stages:
+        return (
+            f"Sequences: at most {s.sequence_tokens:,} tokens, as curriculum.stages says. Longer "
+            "traces are dropped whole."
+        )
     if fitter.params.plan.sequence_tokens is not None:
         return f"Sequences: {s.sequence_tokens:,} tokens, as plan.sequence_tokens says."
     if s.sequence_tokens == fitter.lengths[0]:
@@ -84,4 +92,19 @@ def _batch(fit: Fit, wanted: int) -> str:
     return (
         f"{text}; that is {fit.tokens_per_step:,} tokens where train.tokens_per_step says "
         f"{wanted:,}, since sequences are whole and every rank takes as many."
+    )
+
+
+def explain_stages(fit: Fit, rows: Sequence[StageRow]) -> str:
+    """The curriculum in one sentence."""
+    ranks = fit.setting.ranks
+    text = "; ".join(
+        f"{row.steps:,} steps of {row.sequences_per_step} × {row.sequence_tokens:,} tokens "
+        f"({row.micro_batch_sequences} × {row.accumulation} × {ranks})"
+        for row in rows
+    )
+    return (
+        f"Curriculum: {len(rows)} stages with {fit.tokens_per_step:,} tokens a step and "
+        f"{fit.setting.tokens:,} a forward pass at each: {text} (at a time × passes × ranks). "
+        "Fewer data or less time shorten all stages alike."
     )

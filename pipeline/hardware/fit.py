@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import ModelShape
 from pipeline.base.params import Params
+from pipeline.base.stage_table import largest_micro_batch, sequences_per_step
 from pipeline.hardware.choices import Devices
 from pipeline.hardware.memory import Setting, needed_gib, training_parts
+from pipeline.hardware.stages import longest_stage
 
 LENGTHS = (
     16384, 12288, 8192, 6144, 5120, 4096, 3584, 3072, 2560, 2048, 1536, 1024, 768, 512, 256,
@@ -49,24 +51,21 @@ class Fit:
         return self.sequences_per_step * self.setting.sequence_tokens
 
 
-def sequences_per_step(tokens_per_step: int, sequence_tokens: int, ranks: int) -> int:
-    """Sequences of one step: at least one, rounded up to a multiple of the ranks."""
-    wanted = max(1, tokens_per_step // sequence_tokens)
-    return -(-wanted // ranks) * ranks
-
-
 def candidate_lengths(params: Params, shape: ModelShape) -> list[int]:
-    """Lengths to try, longest first.
+    """Lengths to try, longest first; of a curriculum its longest stage alone.
 
     Raises:
-        UserError: the asked length is more than the model's positions.
+        UserError: the asked length is more than the model's positions, or the
+            curriculum contradicts itself.
     """
-    asked, most = params.plan.sequence_tokens, shape.max_positions
+    longest, most = longest_stage(params), shape.max_positions
+    asked = longest or params.plan.sequence_tokens
     if asked is not None:
         if most and asked > most:
+            key = "plan.sequence_tokens" if longest is None else "curriculum.stages"
             raise UserError(
-                f"plan.sequence_tokens: {asked} is more than the base's {most} positions",
-                f"Set it to at most {most}, or to null.",
+                f"{key}: {asked} is more than the base's {most} positions",
+                f"Set it to at most {most}{', or to null' if longest is None else ''}.",
             )
         return [asked]
     limit = min(params.train.tokens_per_step, most or LENGTHS[0])
@@ -138,20 +137,26 @@ class Fitter:
                     f"Choose a divisor of {share}, or null.",
                 )
             return Fit(setting, total)
-        most = max(1, MOST_TOKENS[setting.device] // setting.sequence_tokens)
-        sizes = (size for size in range(min(share, most), 0, -1) if share % size == 0)
-        wide = (replace(setting, micro_batch_sequences=size) for size in sizes)
-        return Fit(next((s for s in wide if self.fits(s)), setting), total)
+        most = MOST_TOKENS[setting.device] // setting.sequence_tokens
+        while (size := largest_micro_batch(share, most)) > 1:
+            wide = replace(setting, micro_batch_sequences=size)
+            if self.fits(wide):
+                return Fit(wide, total)
+            most = size - 1
+        return Fit(setting, total)
 
 
 def _ways_out(fitter: Fitter, smallest: Setting, options: list[str]) -> list[str]:
     """Changes that would make `smallest` fit, each tried before it is named."""
+    length_key = "plan.sequence_tokens"
+    if fitter.params.curriculum.stages:
+        length_key = "curriculum.stages with sequences of at most"
     trials = [
         ("train.base_quantization: nf4", replace(smallest, quantization="nf4")),
         ("plan.gradient_checkpointing: null", replace(smallest, gradient_checkpointing=True)),
         ("plan.micro_batch_sequences: null", replace(smallest, micro_batch_sequences=1)),
         *(
-            (f"plan.sequence_tokens: {length}", replace(smallest, sequence_tokens=length))
+            (f"{length_key}: {length}", replace(smallest, sequence_tokens=length))
             for length in LENGTHS
         ),
         *((f"train.rank: {rank}", replace(smallest, rank=rank)) for rank in (32, 16, 8, 4)),
@@ -160,7 +165,7 @@ def _ways_out(fitter: Fitter, smallest: Setting, options: list[str]) -> list[str
         trials = trials[1:]
     together = [
         (
-            f"train.rank: {rank} with plan.sequence_tokens: {length}",
+            f"train.rank: {rank} with {length_key}: {length}",
             replace(smallest, rank=rank, sequence_tokens=length, micro_batch_sequences=1),
         )
         for rank in (32, 16, 8, 4)

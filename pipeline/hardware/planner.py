@@ -1,8 +1,8 @@
 """From params, base and machine to a complete plan: the decisions in their order.
 
 Pure: the same inputs give the same plan. Of the recipe it reads only method,
-rank, target modules, steps, epochs, tokens a step, precision and quantisation,
-so that an edit of the learning rate changes nothing here.
+rank, target modules, steps, epochs, tokens a step, precision, quantisation and
+the curriculum, so that an edit of the learning rate changes nothing here.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipeline.base.curriculum import Stage
 from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import SUPPORTED_MODELS, ModelShape
 from pipeline.base.params import Params
+from pipeline.base.stage_table import StageRow, stage_rows
 from pipeline.hardware.choices import Devices, choose_devices, choose_dtype, storage_options
 from pipeline.hardware.clock import (
     Shares,
@@ -23,11 +25,12 @@ from pipeline.hardware.clock import (
 )
 from pipeline.hardware.counts import Targets, adapter_elements
 from pipeline.hardware.evaluation import plan_evaluation
-from pipeline.hardware.explain import explain
+from pipeline.hardware.explain import explain, explain_stages
 from pipeline.hardware.fit import Fit, Fitter, choose_fit
 from pipeline.hardware.machine import Machine
 from pipeline.hardware.memory import needed_gib, training_parts
 from pipeline.hardware.speed import Rate, training_rate
+from pipeline.hardware.stages import corpus_stages, setting_at, stages_of
 
 SCHEMA_VERSION = 1
 
@@ -72,15 +75,30 @@ def _check_adapter(shape: ModelShape, params: Params) -> str:
     return f"Adapter: rank {rank} on {chosen}, {elements:,} elements."
 
 
-def _rate(shape: ModelShape, params: Params, machine: Machine, fit: Fit) -> Rate:
+def _rate(
+    shape: ModelShape, params: Params, machine: Machine, fit: Fit, stages: list[Stage]
+) -> Rate:
     given = params.plan.training_tokens_per_second
     if given is not None:
         return Rate(given, "plan.training_tokens_per_second")
-    return training_rate(shape, machine, fit.setting)
+    if len(stages) == 1:
+        return training_rate(shape, machine, fit.setting)
+    rates = [training_rate(shape, machine, setting_at(fit.setting, one)) for one in stages]
+    # Every step has as many tokens, so the seconds of a token are averaged over the steps.
+    seconds = sum(
+        one.share / rate.tokens_per_second for one, rate in zip(stages, rates, strict=True)
+    )
+    slowest = min(rates, key=lambda rate: rate.tokens_per_second)
+    return Rate(1 / seconds, f"mean over the stages, of which the slowest is: {slowest.source}")
 
 
 def _training(
-    fit: Fit, devices: Devices, machine: Machine, steps: int | None, seconds: float
+    fit: Fit,
+    rows: list[StageRow],
+    devices: Devices,
+    machine: Machine,
+    steps: int | None,
+    seconds: float,
 ) -> dict[str, Any]:
     setting, cores = fit.setting, machine.cpu.physical_cores
     return {
@@ -90,6 +108,7 @@ def _training(
         "accumulation": fit.accumulation,
         "sequence_tokens": setting.sequence_tokens,
         "sequences_per_step": fit.sequences_per_step,
+        "stages": [row.to_json() for row in rows],
         "gradient_checkpointing": setting.gradient_checkpointing,
         "loss_chunk_positions": setting.loss_chunk_positions,
         "compute_dtype": setting.compute_dtype,
@@ -99,6 +118,16 @@ def _training(
         "steps_by_clock": steps,
         "seconds_by_clock": round(seconds, 1),
     }
+
+
+def _rows(stages: list[Stage], total_steps: int, fit: Fit) -> list[StageRow]:
+    return stage_rows(
+        stages,
+        total_steps=total_steps,
+        tokens_per_step=fit.tokens_per_step,
+        micro_batch_tokens=fit.setting.tokens,
+        ranks=fit.setting.ranks,
+    )
 
 
 def _time(shares: Shares, rate: Rate, tokens: int) -> dict[str, Any]:
@@ -133,10 +162,15 @@ def make_plans(shape: ModelShape, machine: Machine, params: Params) -> Plans:
     why.append(f"Memory: {need:.1f} GiB on every rank; {devices.offer}.")
 
     shares = split_budget(params, shape)
-    rate = _rate(shape, params, machine, fit)
+    stages = stages_of(params, fit.setting.sequence_tokens)
+    rate = _rate(shape, params, machine, fit, stages)
     steps = None
     if params.train.steps is None:
         steps = steps_by_clock(shares.training, rate.tokens_per_second, fit.tokens_per_step)
+    total = params.train.steps or steps or 0
+    rows = _rows(stages, total, fit)
+    if len(rows) > 1:
+        why.append(explain_stages(fit, rows))
     why.append(explain_clock(shares, params, steps, fit.tokens_per_step, rate.tokens_per_second))
     unique = unique_tokens(steps, fit.tokens_per_step, params.train.epochs)
     if unique is not None:
@@ -147,12 +181,16 @@ def make_plans(shape: ModelShape, machine: Machine, params: Params) -> Plans:
     plan = {
         "schema_version": SCHEMA_VERSION,
         "machine": machine.to_json(),
-        "training": _training(fit, devices, machine, steps, shares.training),
+        "training": _training(fit, rows, devices, machine, steps, shares.training),
         "memory": [{**asdict(part), "gib": round(part.gib, 3)} for part in parts],
         "memory_needed_gib": round(need, 3),
         "memory_available_gib": round(devices.capacity_gib, 3),
-        "time": _time(shares, rate, (steps or params.train.steps or 0) * fit.tokens_per_step),
+        "time": _time(shares, rate, total * fit.tokens_per_step),
         "why": why,
     }
-    corpus = {"sequence_tokens": fit.setting.sequence_tokens, "token_budget": unique}
+    corpus = {
+        "sequence_tokens": fit.setting.sequence_tokens,
+        "token_budget": unique,
+        **corpus_stages(params, stages, fit.setting.sequence_tokens),
+    }
     return Plans(plan, corpus, *plan_evaluation(shape, params, devices, machine, shares))

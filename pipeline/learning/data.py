@@ -1,12 +1,14 @@
 """Packed sequences as batches; reads work/tokenize. No torch.
 
-The order of training is a pure function of (seed, step): resuming at any step,
-or with another number of ranks, continues the same global stream.
+Which bins a step trains is a pure function of seed, step and the borders of the
+stages (pipeline/base/curriculum.py): resuming at any step, or with another number
+of ranks, continues the same global stream.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.base.artifacts import read_json
+from pipeline.base.curriculum import Bucket, Slot
 from pipeline.base.errors import UserError
 
 Ints = npt.NDArray[np.int64]
@@ -36,11 +39,28 @@ class Batch:
     lengths: tuple[int, ...]
 
 
+def buckets_of(manifest: dict[str, Any], folder: Path) -> list[Bucket]:
+    """The buckets that the packed bins lie in, from the manifest.
+
+    Raises:
+        UserError: the manifest has none, or not those of this version.
+    """
+    rows = manifest.get("buckets")
+    names = {one.name for one in fields(Bucket)}
+    if not rows or not all(names <= row.keys() for row in rows):
+        raise UserError(
+            f"{folder / 'manifest.json'}: no buckets, so another version packed these data",
+            "Run tokenize again: `dvc repro -f tokenize`.",
+        )
+    return [Bucket(**{name: row[name] for name in names}) for row in rows]
+
+
 class PackedData:
     """Memory-mapped view of the tokenize stage's arrays."""
 
     def __init__(self, folder: Path) -> None:
         self.manifest: dict[str, Any] = read_json(folder / "manifest.json")
+        self.buckets = buckets_of(self.manifest, folder)
         self.tokens = _load(folder / "tokens.npy")
         self.trained = _load(folder / "trained.npy")
         self.lengths: Ints = _load(folder / "document_lengths.npy").astype(np.int64)
@@ -50,6 +70,14 @@ class PackedData:
         if self.first_document[-1] != len(self.lengths) or self.first_token[-1] != len(self.tokens):
             raise UserError(
                 f"{folder}: document lengths do not add up to the stored tokens",
+                "Run `dvc repro -f tokenize`.",
+            )
+        self.sizes: Ints = np.diff(self.first_token[self.first_document])
+        """Tokens of every packed sequence, int64 [S]."""
+        ends = np.cumsum([0, *(one.bins for one in self.buckets)]).tolist()
+        if [*(one.first for one in self.buckets), len(self)] != ends:
+            raise UserError(
+                f"{folder}: the buckets of manifest.json do not add up to the stored bins",
                 "Run `dvc repro -f tokenize`.",
             )
 
@@ -67,8 +95,7 @@ class PackedData:
 
     def tokens_in(self, sequences: Ints) -> int:
         """All tokens of these sequences."""
-        spans = [self.span(int(s)) for s in sequences]
-        return sum(stop - start for start, stop in spans)
+        return int(self.sizes[sequences].sum())
 
     def batch(self, sequences: Ints) -> Batch:
         """These sequences, laid end to end."""
@@ -94,25 +121,7 @@ def _load(path: Path) -> npt.NDArray[Any]:
         ) from None
 
 
-def epoch_order(seed: int, epoch: int, sequences: int) -> Ints:
-    """Permutation of all sequences for one pass, int64 [sequences]."""
-    generator = np.random.Generator(np.random.Philox(key=[seed, epoch]))
-    return generator.permutation(sequences).astype(np.int64)
-
-
-def step_sequences(seed: int, step: int, sequences: int, per_step: int) -> Ints:
-    """Sequences of optimizer step `step`, int64 [per_step].
-
-    The stream of passes is continuous: a step may end one pass and begin the
-    next, so that every sequence occurs exactly once a pass.
-    """
-    places = np.arange(step * per_step, (step + 1) * per_step, dtype=np.int64)
-    epochs = places // sequences
-    orders = {int(e): epoch_order(seed, int(e), sequences) for e in np.unique(epochs)}
-    return np.array([orders[int(p // sequences)][p % sequences] for p in places], dtype=np.int64)
-
-
-def micro_batches(chosen: Ints, *, rank: int, ranks: int, micro_batch: int) -> list[Ints]:
-    """This rank's share of a step's sequences, in groups of `micro_batch`."""
-    mine = chosen[rank::ranks]
-    return [mine[i : i + micro_batch] for i in range(0, len(mine), micro_batch)]
+def micro_batches(slots: Sequence[Slot], *, rank: int, ranks: int, micro_batch: int) -> list[Ints]:
+    """This rank's share of a step's slots, in groups of `micro_batch`, as numbers of bins."""
+    mine = [slot.bins for slot in slots[rank::ranks]]
+    return [np.concatenate(mine[i : i + micro_batch]) for i in range(0, len(mine), micro_batch)]

@@ -7,13 +7,15 @@ everything that changes the result; what only changes how fast it is computed
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.base.artifacts import canonical_hash, read_json, sha256_file, write_json, write_jsonl
+from pipeline.base.curriculum import Stage
 from pipeline.base.params import TrainParams
 from pipeline.learning.checkpoint import as_rows
+from pipeline.learning.data import buckets_of
 from pipeline.learning.schedule import Replan, from_json, to_json
 
 RUNS = Path("runs")
@@ -55,6 +57,22 @@ class Job:
         return TrainParams.model_validate(self.train)
 
     @property
+    def stages(self) -> list[Stage]:
+        """The curriculum; a run without one has a single stage."""
+        return stages_of(self.training)
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Room of a step's sequences in tokens, over all ranks, the same at every stage."""
+        return tokens_per_step(self.training)
+
+    @property
+    def micro_batch_tokens(self) -> int:
+        """Room of one forward pass of one rank in tokens, the same at every stage."""
+        longest = self.training["sequence_tokens"]
+        return int(longest * self.training["micro_batch_sequences"])
+
+    @property
     def journal_file(self) -> Path:
         """Re-plans of this run, one a line."""
         return self.run / "journal.jsonl"
@@ -77,6 +95,19 @@ def read_job(run: Path) -> Job:
     return Job(**tree)
 
 
+def stages_of(training: dict[str, Any]) -> list[Stage]:
+    """The stages of the `training` part of plan.json."""
+    return [
+        Stage(int(row["sequence_tokens"]), float(row["share"]), row["tiers"])
+        for row in training["stages"]
+    ]
+
+
+def tokens_per_step(training: dict[str, Any]) -> int:
+    """Room of a step, from the longest sequences of the `training` part of plan.json."""
+    return int(training["sequence_tokens"] * training["sequences_per_step"])
+
+
 def recipe_of(params: TrainParams, training: dict[str, Any]) -> dict[str, Any]:
     """Everything besides base and data that decides the result."""
     recipe = {k: v for k, v in params.model_dump().items() if k not in NOT_THE_RECIPE}
@@ -87,7 +118,8 @@ def recipe_of(params: TrainParams, training: dict[str, Any]) -> dict[str, Any]:
         "base_dtype",
         "quantization",
     )
-    return {**recipe, **{f"plan.{key}": training[key] for key in decided}}
+    stages = [asdict(stage) for stage in stages_of(training)]
+    return {**recipe, **{f"plan.{key}": training[key] for key in decided}, "plan.stages": stages}
 
 
 def describe(
@@ -106,7 +138,8 @@ def describe(
     key = canonical_hash([prepared["fingerprint"], manifest_sha256, recipe_of(params, training)])[
         :16
     ]
-    per_pass = manifest["sequences"] / training["sequences_per_step"]
+    room = sum(bucket.bins * bucket.band for bucket in buckets_of(manifest, data))
+    per_pass = room / tokens_per_step(training)
     by_epochs = max(1, round(params.epochs * per_pass))
     by_clock = training["steps_by_clock"]
     first = params.steps or (by_epochs if by_clock is None else max(1, min(by_epochs, by_clock)))

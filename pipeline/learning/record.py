@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pipeline.base.artifacts import read_json, write_json, write_text
 from pipeline.base.errors import UserError
+from pipeline.learning.accounting import account_of, sources_of
 from pipeline.learning.checkpoint import (
     ADAPTER_FOLDER,
     TrainState,
@@ -17,8 +19,9 @@ from pipeline.learning.checkpoint import (
     newest_complete,
     read_state,
 )
+from pipeline.learning.data import PackedData
 from pipeline.learning.job import Job, read_journal, recipe_of
-from pipeline.learning.schedule import to_json, total_steps
+from pipeline.learning.schedule import Replan, to_json, total_steps
 from pipeline.learning.supervisor import versions
 
 COLUMNS = (
@@ -88,5 +91,32 @@ def summary_of(
         "method_name": method_name(job),
         "recipe": recipe_of(job.params, job.training),
         "journal": to_json(journal),
+        "curriculum": curriculum_of(job, journal, rows),
         "versions": versions(),
+    }
+
+
+def curriculum_of(job: Job, journal: list[Replan], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Stages and passes of the run, as planned at first and as they were."""
+    data = PackedData(job.data)
+    sources = sources_of(data, job.data)
+    planned, done = account_of(job, data, journal[:1]), account_of(job, data, journal)
+    losses = {int(row["step"]): row["loss"] for row in rows}
+    stages = [
+        {
+            **stage,
+            "first_loss": losses.get(start + 1) if end > start else None,
+            "last_loss": losses.get(end) if end > start else None,
+        }
+        for stage, (start, end) in zip(done.of_stages(), pairwise(done.borders), strict=True)
+    ]
+    return {
+        "stages": stages,
+        "passes": done.of_tiers(),
+        "sources": done.of_sources(sources),
+        "planned": {
+            "stages": planned.of_stages(),
+            "passes": planned.of_tiers(),
+            "sources": planned.of_sources(sources),
+        },
     }

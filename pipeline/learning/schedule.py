@@ -1,9 +1,10 @@
-"""Learning rate as a pure function of (step, journal). No torch.
+"""Learning rate and stage as pure functions of (step, journal). No torch.
 
 The journal lists re-plans: from step s on, the run has T steps in all. Progress
 runs from 0 to 1 and is continuous across re-plans, so that the rate never jumps
-and reaches zero with the last step, whatever the clock did in between. A resumed
-run reads the same journal and gets the same rates.
+and reaches zero with the last step, whatever the clock did in between; the stages
+of the curriculum share it in the same way. A resumed run reads the same journal and
+gets the same rates and borders.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pipeline.base import curriculum
 from pipeline.base.errors import UserError
 
 
@@ -56,6 +58,17 @@ def progress(step: float, journal: Sequence[Replan]) -> float:
         start, total = float(entry.step), float(entry.total)
     value = reached + (1 - reached) * (step - start) / max(total - start, 1.0)
     return min(max(value, 0.0), 1.0)
+
+
+def stage_starts(journal: Sequence[Replan], shares: Sequence[float]) -> list[int]:
+    """First step of every stage: where progress reaches the shares of the stages before it.
+
+    Progress at a step depends on no later entry of the journal, so a re-plan moves
+    only borders that lie ahead of it.
+    """
+    return curriculum.stage_starts(
+        shares, total_steps(journal), lambda step: progress(step, journal)
+    )
 
 
 def rate_factor(share: float, warmup: float, decay: Literal["linear", "cosine"]) -> float:

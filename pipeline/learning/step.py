@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from pipeline.base.curriculum import Curriculum
 from pipeline.base.loading import DTYPES
-from pipeline.learning.data import Batch, PackedData, micro_batches, step_sequences
+from pipeline.base.stage_table import micro_batch_sequences
+from pipeline.learning.data import Batch, PackedData, micro_batches
 from pipeline.learning.job import Job
 from pipeline.learning.loss import DocumentLoss
 
@@ -100,27 +102,32 @@ class Stepper:
         poll: Callable[[], bool],
     ) -> None:
         self.job, self.params, self.loss, self.data = job, job.params, loss, data
+        self.curriculum = Curriculum(
+            job.stages, data.buckets, job.tokens_per_step, self.params.seed
+        )
         self.parameters, self.optimizer = parameters, optimizer
         self.device, self.rank, self.ranks = device, rank, ranks
         self.scaler, self.poll = scaler, poll
 
-    def run(self, step: int, learning_rate: float) -> StepResult:
+    def run(self, step: int, learning_rate: float, starts: Sequence[int] = (0,)) -> StepResult:
         """Make step `step` (0-based) with this rate.
+
+        Args:
+            starts: first step of every stage of the curriculum.
 
         Raises:
             NonFinite: nothing was updated and nothing may be saved.
             Stopped: nothing was updated; the last completed step still stands.
         """
-        training = self.job.training
-        chosen = step_sequences(
-            self.params.seed, step, len(self.data), training["sequences_per_step"]
-        )
+        slots = self.curriculum.slots(step, starts)
+        chosen = np.concatenate([slot.bins for slot in slots])
         trained = self.data.trained_tokens(chosen)
+        length = self.job.stages[self.curriculum.stage_of(step, starts)].sequence_tokens
         mine = micro_batches(
-            chosen,
+            slots,
             rank=self.rank,
             ranks=self.ranks,
-            micro_batch=training["micro_batch_sequences"],
+            micro_batch=micro_batch_sequences(length, self.job.micro_batch_tokens),
         )
         while True:
             summed, hits = self._accumulate(step, [self.data.batch(m) for m in mine], trained)

@@ -31,6 +31,7 @@ from pipeline.base.errors import (
 from pipeline.base.lock import hold
 from pipeline.base.progress import Progress, duration
 from pipeline.learning import checkpoint, schedule
+from pipeline.learning.accounting import planned_sentence
 from pipeline.learning.data import PackedData
 from pipeline.learning.job import LOCK_FILE, Job, read_job, read_journal, write_journal
 from pipeline.learning.loss import DocumentLoss
@@ -88,6 +89,7 @@ class Worker:
         self.saved_step = self.at.step
         self.saved_time = self.replanned = time.monotonic()
         self.step_seconds: list[float] = []
+        self.stage = -1
 
     def _log(self, message: str) -> None:
         """One plain line, from the main process only."""
@@ -100,6 +102,8 @@ class Worker:
         folder = checkpoint.newest_complete(self.job.run, self._log)
         if folder is None:
             self._log(f"run {self.job.run.name} starts from the base: {plan}")
+            if self.main:
+                self._log(planned_sentence(self.job, self.data, self.journal))
             self._keep_rows(0)
             return checkpoint.TrainState(0, 0, 0, 0.0, FIRST_SCALE if self._half else 1.0, 0)
         state = checkpoint.read_state(folder)
@@ -150,7 +154,7 @@ class Worker:
             warmup=self.params.warmup_share,
             decay=self.params.decay,
         )
-        result = self.stepper.run(self.at.step, rate)
+        result = self.stepper.run(self.at.step, rate, self._stage_starts())
         seconds = time.monotonic() - started
         self.step_seconds = [*self.step_seconds[-20:], seconds]
         self.at = checkpoint.TrainState(
@@ -163,6 +167,17 @@ class Worker:
         )
         self._write_row(result, rate)
         return result
+
+    def _stage_starts(self) -> list[int]:
+        """First step of every stage; says when another stage begins."""
+        stages = self.job.stages
+        starts = schedule.stage_starts(self.journal, [stage.share for stage in stages])
+        stage = self.stepper.curriculum.stage_of(self.at.step, starts)
+        if stage != self.stage and len(stages) > 1:
+            length = stages[stage].sequence_tokens
+            self._log(f"stage {stage + 1} of {len(stages)}: sequences of {length:,} tokens")
+        self.stage = stage
+        return starts
 
     def _write_row(self, result: StepResult, rate: float) -> None:
         row = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import decontaminate, prepare
+from pipeline import decontaminate, prepare, semantic
 from pipeline import filter as filter_stage
 from pipeline.embedded.dirt import SHARES
 from pipeline.embedded.traces import PANEL_PROBLEMS, generate
@@ -40,7 +40,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     params = make_params(**{"base.path": str(base), "data.embedded_rows": ROWS})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for stage in (prepare, filter_stage, decontaminate):
+        for stage in (prepare, filter_stage, semantic, decontaminate):
             stage.main(params)
     paths = (folder / "work/filter/funnel.json", folder / "work/decontaminate/report.json")
     funnel, report = (json.loads(Path(path).read_text()) for path in paths)

@@ -117,7 +117,8 @@ def expand(uses: set[Use]) -> set[str]:
     return {
         f"{section}.{name}"
         for section, key in uses
-        for name in (SECTIONS[section] if key is None or key == "model_dump" else [key])
+        # What is no key is a method of the section, which may read all of it.
+        for name in ([key] if key in SECTIONS[section] else SECTIONS[section])
     }
 
 

@@ -238,13 +238,15 @@ def run_hashes(runs: Iterable[Sequence[str]]) -> U64:
     tokens = list(dict.fromkeys(token for run in listed for token in run))
     hashes = dict(zip(tokens, _hashes_of(tokens), strict=True))
     hashes[MASK] = MASKED
-    longest = max((len(run) for run in listed), default=0)
+    sizes = np.array([len(run) for run in listed], np.int64)
+    longest = int(sizes.max(initial=0))
     powers = _powers(_WORD_BASE, max(12, longest.bit_length()))[0]
-    found = np.zeros(len(listed), np.uint64)
-    for place, run in enumerate(listed):
-        values = np.array([hashes[token] for token in run], np.uint64)
-        found[place] = (values * powers[: len(run)]).sum(dtype=np.uint64)
-    return _mixed(found)
+    values = np.array([hashes[token] for run in listed for token in run], np.uint64)
+    starts = np.cumsum(sizes) - sizes
+    inside = np.arange(len(values)) - np.repeat(starts, sizes)
+    sums = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values * powers[inside], out=sums[1:])
+    return _mixed(sums[starts + sizes] - sums[starts])
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ Called by `python -m pipeline.decontaminate` through the executor.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.base.artifacts import Json, dump_json
-from pipeline.base.records import Problem, Trace, from_line, read_rows
+from pipeline.base.records import Problem, Trace, from_line
 from pipeline.corpus.execution.executor import PoisonRow, Watch
 from pipeline.corpus.execution.shards import Shard, read_shard_lines
 from pipeline.corpus.overlap.cosines import Cosines
@@ -35,9 +36,8 @@ SUSPECTS, IDS = "suspects.jsonl", "ids.npy"
 class SearchJob:
     """What every shard is searched for."""
 
-    protected: Path
-    """Lines of Problem rows; a source is the name of the set."""
-    ngram_words: int
+    index: Path
+    """Index and screen of the protected problems, as `prepare` writes them."""
     paraphrase_cosine: float
     cosines: Path
     """Array of cosines.py."""
@@ -64,11 +64,20 @@ class Suspicion:
         return cls(number, problem, [Pair.from_json(pair) for pair in pairs], poison)
 
 
+def prepare(items: Sequence[Problem], ngram_words: int, path: Path) -> ProtectedIndex:
+    """Build the index of the protected problems and write it down for all workers."""
+    index = build_index(items, ngram_words)
+    with path.open("wb") as stream:
+        pickle.dump((index, Screen(index)), stream, pickle.HIGHEST_PROTOCOL)
+    return index
+
+
 @lru_cache(maxsize=1)
-def prepared(protected: Path, ngram_words: int) -> tuple[ProtectedIndex, Screen]:
-    """The index of a list of protected problems; a worker makes it once."""
-    index = build_index(read_rows(Problem, protected), ngram_words)
-    return index, Screen(index)
+def prepared(path: Path) -> tuple[ProtectedIndex, Screen]:
+    """What `prepare` wrote in this run; a worker reads it once."""
+    with path.open("rb") as stream:
+        found: tuple[ProtectedIndex, Screen] = pickle.load(stream)
+    return found
 
 
 @dataclass
@@ -94,7 +103,7 @@ class Search:
 
 def search_shard(job: SearchJob, shard: Shard, folder: Path, watch: Watch) -> None:
     """Task of the executor: find the suspects of a shard."""
-    index, screen = prepared(job.protected, job.ngram_words)
+    index, screen = prepared(job.index)
     search = Search(Judge(index, job.paraphrase_cosine), screen, Cosines.load(job.cosines))
     known: set[int] = set()
     ids: list[NDArray[np.uint64]] = [np.zeros(0, np.uint64)]

@@ -2,89 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, processors, trainers
 from transformers import AutoTokenizer
 
-from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
-from tests.support.settings import make_params
-from tests.support.tiny import CHATML, write_tiny_tokenizer
-
-PROBLEM = "What is 12 + 35?"
-SOLUTION = "First we add.\n\n\\boxed{47}"
-
-THINKING = """\
-{%- if messages[0].role == 'system' %}
-    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
-{%- endif %}
-{%- for message in messages %}
-    {%- if message.role == 'system' %}{% continue %}{% endif %}
-    {%- set content = message.content %}
-    {%- if message.role == 'assistant' and '<think>' not in content %}
-        {%- set content = '<think>\\n\\n</think>\\n\\n' + content %}
-    {%- endif %}
-    {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\\n' }}
-    {%- if enable_thinking is defined and enable_thinking is false %}
-        {{- '<think>\\n\\n</think>\\n\\n' }}
-    {%- endif %}
-{%- endif %}"""
-"""In the manner of the Qwen3 family: switched off, thinking is an empty closed block."""
-
-MARKED = (
-    "{% for message in messages %}{% if message['role'] == 'assistant' %}"
-    "{{ '<|im_start|>assistant\n' }}{% generation %}{{ message['content'] }}{{ '<|im_end|>' }}"
-    "{% endgeneration %}{% else %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
-    "{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+from tests.support.prompts import (
+    DROPS_THINKING,
+    HELPED,
+    MARKED,
+    OPENS_BLOCK,
+    PRINTS_FIRST_TOKEN,
+    PROBLEM,
+    SOLUTION,
+    SYSTEM,
+    THINKING,
+    chat_of,
+    conversation,
+    make_base,
+    messages_of,
+    reference,
 )
-HELPED = "{{ messages[0] | tojson }}{{ '<|im_start|>' if messages is iterable }}" + CHATML
-OPENING = "{{ bos_token }}" + CHATML
-
-
-def make_base(folder: Path, template: str = CHATML, **config: Any) -> Path:
-    """A tokenizer folder; `config` changes tokenizer_config.json, None removes a key."""
-    write_tiny_tokenizer(folder, template)
-    path = folder / "tokenizer_config.json"
-    merged = {**json.loads(path.read_text()), **config}
-    path.write_text(json.dumps({key: value for key, value in merged.items() if value is not None}))
-    return folder
-
-
-def chat_of(base: Path, **prompt: Any) -> Chat:
-    return Chat(
-        base, make_params(**{f"prompt.{key}": value for key, value in prompt.items()}).prompt
-    )
-
-
-def reference(base: Path, chat: Chat) -> tuple[str, list[int]]:
-    """Text and ids of the same prompt by transformers."""
-    messages = [{"role": "user", "content": chat.user_text(PROBLEM)}]
-    if chat.prompt.system is not None:
-        messages.insert(0, {"role": "system", "content": chat.prompt.system})
-    thinking = chat.prompt.thinking
-    options = {} if thinking == "template" else {"enable_thinking": thinking == "on"}
-    tokenizer = AutoTokenizer.from_pretrained(str(base), local_files_only=True)
-    text = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, tokenize=False, **options
-    )
-    encoded = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, return_dict=True, **options
-    )
-    return str(text), list(encoded["input_ids"])
+from tests.support.tiny import CHATML, SPECIAL, TEXT
 
 
 @pytest.mark.parametrize("thinking", ["template", "on", "off"])
-@pytest.mark.parametrize("system", [None, "Answer in English."])
-@pytest.mark.parametrize("template", [CHATML, THINKING, MARKED, HELPED, OPENING])
+@pytest.mark.parametrize("system", [None, SYSTEM])
+@pytest.mark.parametrize(
+    "template", [CHATML, THINKING, MARKED, HELPED, PRINTS_FIRST_TOKEN, DROPS_THINKING]
+)
 def test_prompts_equal_those_of_transformers(
     tmp_path: Path, template: str, system: str | None, thinking: str
 ) -> None:
@@ -95,7 +43,7 @@ def test_prompts_equal_those_of_transformers(
     assert chat.prompt_ids(PROBLEM) == ids
 
 
-@pytest.mark.parametrize("system", [None, "Answer in English."])
+@pytest.mark.parametrize("system", [None, SYSTEM])
 def test_prompts_of_the_embedded_base_equal_those_of_transformers(
     embedded_base: Path, system: str | None
 ) -> None:
@@ -122,32 +70,6 @@ def test_a_reply_is_encoded_apart_and_closed_by_the_end_token(tmp_path: Path) ->
     assert chat.decode(encoded.reply) == SOLUTION
 
 
-@pytest.mark.parametrize("template", [CHATML, MARKED])
-def test_prompt_and_reply_together_are_the_rendered_conversation(
-    tmp_path: Path, template: str
-) -> None:
-    base = make_base(tmp_path, template)
-    chat = chat_of(base)
-    encoded = chat.encode(PROBLEM, "", SOLUTION)
-    tokenizer = AutoTokenizer.from_pretrained(str(base), local_files_only=True)
-    whole = tokenizer.apply_chat_template(
-        [
-            {"role": "user", "content": chat.user_text(PROBLEM)},
-            {"role": "assistant", "content": SOLUTION},
-        ],
-        tokenize=False,
-    )
-    joined = chat.tokenizer.decode([*encoded.prompt, *encoded.reply], skip_special_tokens=False)
-    assert joined == whole.rstrip("\n")
-
-
-def test_switched_off_thinking_is_an_empty_block_of_the_prompt(tmp_path: Path) -> None:
-    chat = chat_of(make_base(tmp_path, THINKING), thinking="off")
-    encoded = chat.encode(PROBLEM, "Add them.", SOLUTION)
-    assert chat.prompt_text(PROBLEM).endswith("assistant\n<think>\n\n</think>\n\n")
-    assert chat.decode(encoded.reply) == f"Add them.\n\n{SOLUTION}"
-
-
 @pytest.mark.parametrize("thinking", ["template", "on"])
 def test_reasoning_is_learnt_inside_its_tags(tmp_path: Path, thinking: str) -> None:
     chat = chat_of(make_base(tmp_path, THINKING), thinking=thinking)
@@ -158,97 +80,226 @@ def test_reasoning_is_learnt_inside_its_tags(tmp_path: Path, thinking: str) -> N
     assert chat.reply_text("", f" {SOLUTION}\n") == SOLUTION
 
 
-def test_the_end_token_is_the_one_that_the_template_prints(tmp_path: Path) -> None:
-    chat = chat_of(make_base(tmp_path, eos_token="<|endoftext|>", pad_token="<|endoftext|>"))
-    assert (chat.end_text, chat.end_id, chat.pad_id) == ("<|im_end|>", 2, 0)
+BLOCK = "<think>\n\n</think>\n\n"
 
 
-def test_without_one_in_the_template_the_configured_end_token_holds(tmp_path: Path) -> None:
-    silent = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
-    deaf = "<|im_start|>{{ messages[0]['content'] }}"
-    assert chat_of(make_base(tmp_path, deaf)).end_text == "<|im_end|>"
-    assert chat_of(make_base(tmp_path, silent)).end_text == "<|im_end|>"
-    base = make_base(tmp_path, silent, eos_token=None)
-    with pytest.raises(UserError, match="names an end token"):
-        chat_of(base)
+@pytest.mark.parametrize(
+    ("template", "thinking", "end"),
+    [
+        (THINKING, "template", "assistant\n"),
+        (THINKING, "on", "assistant\n"),
+        (THINKING, "off", f"assistant\n{BLOCK}"),
+        (THINKING, "empty-prefill", f"assistant\n{BLOCK}"),  # the template's own block
+        (CHATML, "off", "assistant\n"),  # a template that knows no thinking
+        (CHATML, "empty-prefill", f"assistant\n{BLOCK}"),
+        (OPENS_BLOCK, "template", "assistant\n<think>\n"),
+        (OPENS_BLOCK, "empty-prefill", f"assistant\n{BLOCK}"),
+        (OPENS_BLOCK.replace("<think>\n", "<think>"), "empty-prefill", f"assistant\n{BLOCK}"),
+    ],
+)
+def test_what_the_prompt_ends_with(tmp_path: Path, template: str, thinking: str, end: str) -> None:
+    chat = chat_of(make_base(tmp_path, template), thinking=thinking)
+    text = chat.prompt_text(PROBLEM)
+    assert text == f"<|im_start|>user\n{chat.user_text(PROBLEM)}<|im_end|>\n<|im_start|>{end}"
+    assert chat.prompt_ids(PROBLEM) == chat.tokenizer.encode(text, add_special_tokens=False).ids
 
 
-def test_without_a_padding_token_the_end_token_pads(tmp_path: Path) -> None:
-    assert chat_of(make_base(tmp_path, pad_token=None)).pad_id == 2
+@pytest.mark.parametrize("thinking", ["off", "empty-prefill"])
+def test_behind_a_closed_block_reasoning_is_visible(tmp_path: Path, thinking: str) -> None:
+    chat = chat_of(make_base(tmp_path, THINKING), thinking=thinking)
+    encoded = chat.encode(PROBLEM, "Add them.", SOLUTION)
+    assert chat.decode(encoded.reply) == f"Add them.\n\n{SOLUTION}"
+    block = chat.tokenizer.encode(BLOCK, add_special_tokens=False).ids
+    assert encoded.prompt[-len(block) :] == block  # not trained
 
 
-def test_a_token_in_the_long_form_is_understood(tmp_path: Path) -> None:
-    chat = chat_of(make_base(tmp_path, pad_token={"content": "<|endoftext|>", "lstrip": False}))
-    assert chat.pad_id == 0
+def test_a_block_that_the_template_closes_unasked_is_not_opened_again(tmp_path: Path) -> None:
+    closed = OPENS_BLOCK.replace("<think>\n", "</think>")
+    chat = chat_of(make_base(tmp_path, closed))
+    assert chat.reply_text("Add them.", SOLUTION) == f"Add them.\n\n{SOLUTION}"
 
 
-def test_an_unknown_token_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"token '<\|none\|>' is not in the tokenizer's vocabulary"):
-        chat_of(make_base(tmp_path, pad_token="<|none|>"))
+@pytest.mark.parametrize("opening", ["<think>\n", "<think>"])
+@pytest.mark.parametrize("thinking", ["Add them.", ""])
+def test_a_block_that_the_prompt_opened_is_not_opened_again(
+    tmp_path: Path, opening: str, thinking: str
+) -> None:
+    chat = chat_of(make_base(tmp_path, OPENS_BLOCK.replace("<think>\n", opening)))
+    whole = chat.prompt_text(PROBLEM) + chat.reply_text(thinking, SOLUTION)
+    assert whole.endswith(f"assistant\n<think>\n{thinking}\n</think>\n\n{SOLUTION}")
+
+
+@pytest.mark.parametrize(
+    ("template", "thinking", "remedy"),
+    [
+        (OPENS_BLOCK, "off", "leaves the thinking block open. Set .* template or empty-prefill"),
+        (OPENS_BLOCK.replace("<think>", "</think>"), "on", "leaves the thinking block closed"),
+    ],
+)
+def test_a_template_that_contradicts_the_mode_is_refused(
+    tmp_path: Path, template: str, thinking: str, remedy: str
+) -> None:
+    with pytest.raises(UserError, match=remedy):
+        chat_of(make_base(tmp_path, template), thinking=thinking)
+
+
+@pytest.mark.parametrize("thinking", ["template", "on", "off", "empty-prefill"])
+@pytest.mark.parametrize("thought", ["", "Add them."])
+@pytest.mark.parametrize("template", [CHATML, MARKED, THINKING, OPENS_BLOCK, DROPS_THINKING])
+def test_the_first_trained_token_is_the_first_of_the_reply(
+    tmp_path: Path, template: str, thought: str, thinking: str
+) -> None:
+    """B03 and B04: whatever the template does to a whole conversation."""
+    if (template, thinking) == (OPENS_BLOCK, "off"):
+        thinking = "empty-prefill"
+    chat = chat_of(make_base(tmp_path, template), thinking=thinking)
+    encoded = chat.encode(PROBLEM, thought, SOLUTION)
+    assert encoded.prompt == chat.prompt_ids(PROBLEM)
+    learnt = chat.tokenizer.decode(encoded.reply, skip_special_tokens=False)
+    assert learnt == chat.reply_text(thought, SOLUTION) + "<|im_end|>"
+    assert learnt.endswith(f"{SOLUTION}<|im_end|>")
+    assert BLOCK not in learnt
+
+
+@pytest.mark.parametrize(
+    ("template", "thought"), [(CHATML, ""), (MARKED, ""), (MARKED, "Add."), (THINKING, "Add.")]
+)
+def test_prompt_and_reply_together_are_the_whole_conversation(
+    tmp_path: Path, template: str, thought: str
+) -> None:
+    base = make_base(tmp_path, template)
+    chat = chat_of(base)
+    encoded = chat.encode(PROBLEM, thought, SOLUTION)
+    whole = conversation(base, chat, chat.reply_text(thought, SOLUTION))
+    joined = [*encoded.prompt, *encoded.reply]
+    assert whole[: len(joined)] == joined
+    rest = chat.tokenizer.decode(whole[len(joined) :], skip_special_tokens=False)
+    assert rest.strip() == ""  # a line end after the end token, never learnt
+
+
+def test_the_loss_lies_where_generation_markers_put_it(tmp_path: Path) -> None:
+    base = make_base(tmp_path, MARKED)
+    chat = chat_of(base)
+    encoded = chat.encode(PROBLEM, "", SOLUTION)
+    found = AutoTokenizer.from_pretrained(str(base)).apply_chat_template(
+        [*messages_of(chat), {"role": "assistant", "content": SOLUTION}],
+        return_dict=True,
+        return_assistant_tokens_mask=True,
+    )
+    assert found["assistant_masks"] == [0] * len(encoded.prompt) + [1] * len(encoded.reply)
 
 
 def test_the_first_token_comes_once_though_template_and_tokenizer_both_add_it(
     tmp_path: Path,
 ) -> None:
-    plain = "{% for message in messages %}{{ message['content'] }}<|im_end|>{% endfor %}"
-    base = make_base(tmp_path, "{{ bos_token }}" + plain)
+    """B05."""
+    base = make_base(tmp_path, PRINTS_FIRST_TOKEN, bos_token="<|endoftext|>")
     tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="<|im_start|> $A", special_tokens=[("<|im_start|>", 1)]
+        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 0)]
     )
     tokenizer.save(str(base / "tokenizer.json"))
     chat = chat_of(base)
     encoded = chat.encode(PROBLEM, "", SOLUTION)
-    assert encoded.prompt == chat.prompt_ids(PROBLEM)
-    assert [*encoded.prompt, *encoded.reply].count(1) == 1
-    assert encoded.prompt[0] == 1
+    assert encoded.prompt == chat.prompt_ids(PROBLEM) == reference(base, chat)[1]
+    assert [*encoded.prompt, *encoded.reply].count(0) == 1
+    assert encoded.prompt[0] == 0
 
 
-def test_templates_by_name_give_the_default_one(tmp_path: Path) -> None:
-    named = [{"name": "tool_use", "template": "no"}, {"name": "default", "template": CHATML}]
-    base = make_base(tmp_path, chat_template=named)
-    (base / "chat_template.jinja").unlink()
-    chat = chat_of(base)
-    assert (chat.prompt_text(PROBLEM), chat.prompt_ids(PROBLEM)) == reference(base, chat)
+def test_the_end_is_learnt_though_its_token_pads_too(tmp_path: Path) -> None:
+    """B06."""
+    chat = chat_of(make_base(tmp_path, pad_token=None))
+    assert chat.pad_id == chat.end_id == 2
+    for solution in (SOLUTION, "\\boxed{47}"):
+        assert chat.encode(PROBLEM, "", solution).reply[-1] == 2
+    apart = chat_of(make_base(tmp_path / "apart", pad_token={"content": "<|endoftext|>"}))
+    assert (apart.end_id, apart.pad_id) == (2, 0)
 
 
-def test_a_template_file_goes_before_the_configured_one(tmp_path: Path) -> None:
-    base = make_base(tmp_path, THINKING, chat_template="{{ 'other' }}")
-    chat = chat_of(base)
-    assert chat.prompt_text(PROBLEM) == reference(base, chat)[0]
-
-
-@pytest.mark.parametrize("template", [None, [{"name": "tool_use", "template": CHATML}]])
-def test_a_base_without_template_is_refused(tmp_path: Path, template: Any) -> None:
-    base = make_base(tmp_path, chat_template=template)
-    (base / "chat_template.jinja").unlink()
-    with pytest.raises(UserError, match=r"no chat template.*Use an instruction-tuned base"):
-        chat_of(base)
-
-
-def test_a_template_that_refuses_the_system_role_says_how_to_go_on(tmp_path: Path) -> None:
-    picky = (
-        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
-    )
+@pytest.mark.parametrize("remark", ["{{ raise_exception('no system role') }}", "{{ 1 + '' }}"])
+def test_a_template_that_refuses_the_system_role_says_how_to_go_on(
+    tmp_path: Path, remark: str
+) -> None:
+    picky = f"{{% if messages[0]['role'] == 'system' %}}{remark}{{% endif %}}"
     base = make_base(tmp_path, picky + CHATML)
     assert chat_of(base, system=None).end_id == 2
-    with pytest.raises(UserError, match=r"\(no system role\)\. Set `prompt\.system` to null"):
-        chat_of(base, system="Be brief.")
+    with pytest.raises(
+        UserError, match=r"refuses the prompt \(.*\)\. Set `prompt\.system` to null"
+    ):
+        chat_of(base, system=SYSTEM)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
-def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
-    base = make_base(tmp_path)
-    (base / name).unlink()
-    with pytest.raises(UserError, match=f"{name}: file not found"):
+def test_a_template_that_leaves_out_the_system_message_is_refused(tmp_path: Path) -> None:
+    deaf = CHATML.replace("in messages", "in messages if message['role'] != 'system'")
+    base = make_base(tmp_path, deaf)
+    assert chat_of(base, system=None).end_id == 2
+    with pytest.raises(UserError, match="leaves out the system message"):
+        chat_of(base, system=SYSTEM)
+
+
+def test_a_template_that_does_not_open_the_reply_is_refused(tmp_path: Path) -> None:
+    base = make_base(tmp_path, CHATML.replace("{% if add_generation_prompt %}", "{% if false %}"))
+    with pytest.raises(UserError, match=r"have to write '<\|im_start\|>assistant\\n' itself"):
         chat_of(base)
 
 
-def test_a_block_that_the_prompt_opened_is_not_opened_again(tmp_path: Path) -> None:
-    opened = CHATML.replace("assistant\n' }}{% endif %}", "assistant\n<think>\n' }}{% endif %}")
-    chat = chat_of(make_base(tmp_path, opened))
-    assert chat.prompt_text(PROBLEM).endswith("<think>\n")
-    whole = chat.prompt_text(PROBLEM) + chat.reply_text("Add them.", SOLUTION)
-    assert whole.count("<think>") == whole.count("</think>") == 1
-    without = chat.prompt_text(PROBLEM) + chat.reply_text("", SOLUTION)
-    assert without.count("<think>") == without.count("</think>") == 1
+def spaced_base(folder: Path, template: str) -> Path:
+    """A vocabulary in the manner of SentencePiece: a space goes before every text."""
+    base = make_base(folder, template)
+    tokenizer = Tokenizer(models.BPE(unk_token="<|endoftext|>", byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    alphabet = sorted(set("".join(TEXT) + SYSTEM + PROBLEM + SOLUTION + "<>/|_\n▁"))
+    trainer = trainers.BpeTrainer(
+        vocab_size=200, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator([], trainer)
+    tokenizer.save(str(base / "tokenizer.json"))
+    return base
+
+
+def test_no_space_comes_between_a_line_end_and_the_reply(tmp_path: Path) -> None:
+    chat = chat_of(spaced_base(tmp_path, CHATML))
+    whole = conversation(tmp_path, chat, SOLUTION)
+    encoded = chat.encode(PROBLEM, "", SOLUTION)
+    joined = [*encoded.prompt, *encoded.reply]
+    assert whole[: len(joined)] == joined
+    assert chat.decode(encoded.reply) == SOLUTION
+    assert chat.encode_replies(["", "a"])[0] == []
+
+
+def test_where_the_template_puts_a_space_before_the_reply_it_is_kept(tmp_path: Path) -> None:
+    bracketed = (
+        "{% for m in messages %}{% if m.role == 'user' %}{{ '|' + m.content + '|' }}"
+        "{% else %}{{ ' ' + m.content + '<|im_end|>' }}{% endif %}{% endfor %}"
+    )
+    chat = chat_of(spaced_base(tmp_path, bracketed))
+    encoded = chat.encode(PROBLEM, "", SOLUTION)
+    assert [*encoded.prompt, *encoded.reply] == conversation(tmp_path, chat, SOLUTION)
+    assert chat.decode(encoded.reply) == SOLUTION
+
+
+def test_many_are_encoded_as_one_by_one(tmp_path: Path) -> None:
+    chat = chat_of(make_base(tmp_path))
+    texts = [f"{n} + {n}" for n in range(20)]
+    assert chat.encode_prompts(texts) == [chat.prompt_ids(text) for text in texts]
+    replies = [chat.encode(PROBLEM, "", text).reply[:-1] for text in texts]
+    assert chat.encode_replies(texts) == replies
+
+
+def test_the_hash_covers_the_template_in_use(tmp_path: Path) -> None:
+    base = make_base(tmp_path / "base")
+    own = tmp_path / "own.jinja"
+    own.write_text(MARKED)
+    hashes = [chat_of(base).tokenizer_sha256(), chat_of(base, template=str(own)).tokenizer_sha256()]
+    own.write_text(MARKED + " ")
+    hashes.append(chat_of(base, template=str(own)).tokenizer_sha256())
+    (base / "chat_template.jinja").write_text(CHATML + " ")
+    hashes.append(chat_of(base).tokenizer_sha256())
+    assert len(set(hashes)) == 4
+    # The base's own template has no say where another one is in use.
+    assert chat_of(base, template=str(own)).tokenizer_sha256() == hashes[2]

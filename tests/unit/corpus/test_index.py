@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ STORY = (
     "A farmer in the village has {n} cows and gives {k} of them to the friend who helped him "
     "through the long winter. How many cows does the farmer have when the spring comes at last?"
 )
+
+NAMES = ("farmer", "rancher", "shepherd", "peasant")
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +87,15 @@ def test_a_majority_of_rows_keeps_its_answer(base: Path, tmp_path: Path) -> None
     assert found.reasons() == [("f0.jsonl:4", "gold-minority"), ("f0.jsonl:5", "wrong-answer")]
 
 
+def test_a_copied_row_has_no_second_vote(base: Path, tmp_path: Path) -> None:
+    params = make_params(**LENIENT, **{"filter.gold_conflict": "majority"})
+    rows = [row("A?", "4", answer="4"), row("A?", "4", answer="4"), row("A?", "5", answer="5")]
+    found = run(base, tmp_path, rows, params=params)
+    assert [reason for _, reason in found.reasons()] == [
+        *("gold-conflict", "duplicate-row", "gold-conflict"),
+    ]
+
+
 def test_unproven_traces_are_graded_by_the_answer_of_another_row(
     base: Path, tmp_path: Path
 ) -> None:
@@ -132,15 +144,16 @@ def test_replies_worded_alike_are_canned(base: Path, tmp_path: Path) -> None:
     text = "After adding up every part of the sum we are left with"
     rows = [row(f"Problem {n}?", str(n), text, answer=n) for n in range(4)]
     rows += [row("Problem 9?", "9", "We count the trees one by one and get", answer=9)]
+    rows += [row("Problem 1?", f"{n}/{n}", text, answer=1) for n in range(2, 5)]
     kept = run(base, tmp_path / "a", rows, params=make_params(**{"filter.canned_problems": 4}))
-    assert (len(kept.kept), kept.tally.flags["canned"]) == (5, 4)
+    assert (len(kept.kept), kept.tally.flags["canned"]) == (8, 7)
     few = run(base, tmp_path / "b", rows, params=make_params(**{"filter.canned_problems": 5}))
     assert few.tally.flags["canned"] == 0
     strict = {"filter.canned_problems": 4, "filter.flagged": "drop"}
     found = run(base, tmp_path / "c", rows, params=make_params(**strict))
     assert [one.problem for one in found.kept] == ["Problem 9?"]
-    assert [reason for _, reason in found.reasons()] == ["canned"] * 4
-    assert found.tally.flags["canned"] == 4
+    assert [reason for _, reason in found.reasons()] == ["canned"] * 7
+    assert found.tally.flags["canned"] == 7
 
 
 def test_held_out_problems_leave_no_trace_behind(base: Path, tmp_path: Path) -> None:
@@ -168,6 +181,14 @@ def test_the_reserve_has_problems_with_a_stated_answer_and_their_source(
     assert {one.source for one in found.reserve} == {"f0.jsonl"}
     assert found.tally.reserved == len(found.reserve)
     assert not {one.id for one in found.reserve} & {one.id for one in found.kept}
+
+
+def test_one_problem_stands_for_its_near_copies(base: Path, tmp_path: Path) -> None:
+    rows = [row(story(n, 1, name), n - 1, answer=n - 1) for n in range(5, 25) for name in NAMES]
+    found = run(base, tmp_path, rows, wish=HoldoutWish(2, 0.4, 0))
+    assert len(found.panel) == 2
+    assert found.tally.held_out == 2 * len(NAMES)
+    assert found.tally.reserved == len(NAMES) * len(found.reserve) > 0
 
 
 def test_what_earlier_runs_held_out_is_not_trained(base: Path, tmp_path: Path) -> None:
@@ -211,7 +232,6 @@ def test_memory_grows_by_less_than_200_bytes_a_row(tmp_path: Path) -> None:
     assert grown / (many - few) < 200
 
 
-NAMES = ("farmer", "rancher", "shepherd", "peasant")
 PROBLEMS = st.builds(story, st.integers(5, 9), st.integers(1, 2), st.sampled_from(NAMES))
 SHORT = st.sampled_from(["What is 2 + 2?", "what is  2 + 2", "What is 2 + 3?", "Find x", "Find y"])
 
@@ -255,6 +275,8 @@ def test_no_problem_and_no_near_copy_is_on_two_sides(
         for other in sides[number + 1 :]:
             for one in side:
                 assert not any(are_near_copies(one, two, 0.8) for two in other)
+    for one, other in combinations(sides[0] + sides[1], 2):
+        assert not are_near_copies(one, other, 0.8), "one problem stands for its group"
     tally = found.tally
     assert tally.kept == len(found.kept)
     assert tally.dropped.total() == len(found.dropped)

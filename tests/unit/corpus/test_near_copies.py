@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.base.records import problem_id
+from pipeline.corpus import near_copies
 from pipeline.corpus.near_copies import HASHES, Signer, band_rows, cluster, locate
 from pipeline.corpus.shard_store import Folders
 from pipeline.corpus.wording import are_near_copies
@@ -76,6 +77,26 @@ def test_groups_are_those_of_all_pairs(
     cut = [problems[number::shards] for number in range(shards)]
     found = groups(tmp_path_factory.mktemp("near"), cut, similarity)
     assert found == exact_groups(problems, similarity)
+
+
+def test_a_shard_may_be_signed_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = [f"{' '.join(WORDS[:number])} {number}" for number in range(1, 6)]
+    whole = sign(tmp_path / "whole", [problems], 0.8).band(3).tolist()
+    monkeypatch.setattr(near_copies, "CHUNK_PROBLEMS", 2)
+    assert sign(tmp_path / "pieces", [problems], 0.8).band(3).tolist() == whole
+    assert len(set(whole)) == 5
+
+
+def test_all_pairs_of_a_band_are_compared_but_for_those_already_together() -> None:
+    sets = near_copies.Union(6)
+    pairs = near_copies.open_pairs([0, 2, 3, 5], sets)
+    assert sorted(pairs) == [(2, 0), (3, 0), (3, 2), (5, 0), (5, 2), (5, 3)]
+    sets.join(5, 3)
+    sets.join(3, 2)
+    assert list(near_copies.open_pairs([0, 2, 3, 5], sets)) == [(2, 0), (3, 0), (5, 0)]
+    assert sets.roots().tolist() == [0, 1, 2, 2, 4, 2]
+    crowd = list(near_copies.open_pairs(list(range(6)), near_copies.Union(6), most=2))
+    assert len(crowd) == 1 + 2 * 4, "a crowd costs so many comparisons a problem and no more"
 
 
 def test_a_group_has_the_smallest_id_and_an_example(tmp_path: Path) -> None:

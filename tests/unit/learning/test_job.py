@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipeline.base.errors import UserError
 from pipeline.learning.job import describe, read_job, read_journal, start_journal, write_journal
 from pipeline.learning.schedule import Replan
-from tests.support.packed import make_job, training_plan, write_packed
+from tests.support.packed import TWO_STAGES, TWO_TIERS, make_job, training_plan, write_packed
 from tests.support.settings import make_params
 
 
@@ -39,6 +41,43 @@ def test_the_recipe_base_and_data_are_in_the_key(data: Path, tmp_path: Path) -> 
         key(write_packed(tmp_path / "other", sequences=5)),
     }
     assert len(keys) == 8
+
+
+def test_the_curriculum_is_in_the_key(data: Path) -> None:
+    def keyed(**changes: Any) -> str:
+        stages = [{**TWO_STAGES[0], **changes}, TWO_STAGES[1]]
+        return key(data, plan={"stages": stages})
+
+    keys = {
+        key(data),
+        keyed(),
+        keyed(sequence_tokens=64),
+        keyed(share=0.25),
+        keyed(tiers=None),
+        keyed(tiers={"easy": 1.0}),
+    }
+    assert len(keys) == 6
+    assert keyed(steps=7, tokens=9, micro_batch_sequences=1, accumulation=3) == keyed()
+
+
+def test_epochs_are_passes_over_the_room_of_all_buckets(tmp_path: Path, data: Path) -> None:
+    packed = write_packed(tmp_path / "two", buckets=TWO_TIERS)
+    params = make_params(**{"train.steps": None, "train.epochs": 8}).train
+    plan = {"training": training_plan(stages=TWO_STAGES)}
+    job = describe(params, {"path": "b", "fingerprint": "f"}, plan, packed)
+    # (6 + 4) × 32 + (3 + 5) × 64 = 832 tokens of room, 4 × 64 a step.
+    assert job.first_total == 8 * 832 // 256
+    assert (job.tokens_per_step, job.micro_batch_tokens) == (256, 128)
+    assert [stage.sequence_tokens for stage in job.stages] == [32, 64]
+
+
+def test_data_without_buckets_are_refused(data: Path) -> None:
+    manifest = json.loads((data / "manifest.json").read_text())
+    del manifest["buckets"]
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="no buckets") as caught:
+        key(data)
+    assert "Run tokenize again" in caught.value.remedy
 
 
 def test_speed_settings_are_not_in_the_key(data: Path) -> None:

@@ -17,6 +17,7 @@ from pipeline.learning.schedule import (
     progress,
     rate_factor,
     replanned_total,
+    stage_starts,
     to_json,
     total_steps,
 )
@@ -61,6 +62,43 @@ def test_the_last_update_is_as_small_as_the_end_of_the_decay(
     rate = learning_rate(last, journal, peak=1.0, warmup=0.0, decay=decay)  # type: ignore[arg-type]
     share_of_last_step = 1 - progress(last, journal)
     assert 0 < rate <= share_of_last_step
+
+
+SHARES = st.lists(st.integers(1, 9).map(float), min_size=2, max_size=5)
+
+
+@given(journals(), SHARES)
+def test_a_stage_begins_at_the_first_step_that_reaches_its_share(
+    journal: list[Replan], shares: list[float]
+) -> None:
+    starts, total = stage_starts(journal, shares), total_steps(journal)
+    assert starts[0] == 0
+    for number in range(1, len(shares)):
+        reached = sum(shares[:number]) / sum(shares)
+        start = starts[number]
+        assert start == total or progress(start, journal) >= reached - 1e-8
+        assert progress(start - 1, journal) < reached
+
+
+@given(journals(), SHARES)
+def test_a_replan_leaves_the_borders_behind_it_alone(
+    journal: list[Replan], shares: list[float]
+) -> None:
+    for cut in range(1, len(journal)):
+        step = journal[cut].step
+        before = stage_starts(journal[:cut], shares)
+        after = stage_starts(journal[: cut + 1], shares)
+        for old, new in zip(before, after, strict=True):
+            assert new == old if old <= step else new > step
+
+
+def test_a_cut_shortens_the_stages_that_are_left_alike() -> None:
+    plan = [Replan(0, 100, "plan")]
+    assert stage_starts(plan, [2, 1, 1]) == [0, 50, 75]
+    # A quarter of the run lies behind step 25; the other 75 steps are to be made in 15.
+    assert stage_starts([*plan, Replan(25, 40, "budget")], [2, 1, 1]) == [0, 30, 35]
+    # Behind step 60 lie 0.6, so the border at 0.75 comes after 15/40 of what is left.
+    assert stage_starts([*plan, Replan(60, 76, "budget")], [2, 1, 1]) == [0, 50, 66]
 
 
 def test_rates_before_a_replan_are_the_same_with_and_without_it() -> None:

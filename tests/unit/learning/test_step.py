@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -25,7 +26,7 @@ from pipeline.learning.step import (
     Stopped,
     make_optimizer,
 )
-from tests.support.packed import make_job, write_packed
+from tests.support.packed import TWO_STAGES, TWO_TIERS, make_job, write_packed
 from tests.support.settings import make_params
 
 RANK_SCRIPT = """
@@ -88,6 +89,36 @@ def test_loss_and_gradient_do_not_depend_on_the_micro_batch(job_for: Callable[..
     cuts = [figures(make_stepper(job_for(micro_batch_sequences=m))) for m in (1, 2, 4)]
     assert cuts[1] == pytest.approx(cuts[0], abs=1e-5)
     assert cuts[2] == pytest.approx(cuts[0], abs=1e-5)
+
+
+def test_every_stage_trains_its_bins_in_as_many_passes(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = write_packed(tmp_path / "data", buckets=TWO_TIERS)
+    job = make_job(
+        tiny_base, data, make_params(), stages=TWO_STAGES, micro_batch_sequences=2, ranks=1
+    )
+    stepper = make_stepper(job)
+    passes: list[list[int]] = []
+    forward = stepper.loss.forward
+
+    def spy(*arguments: Any) -> Any:
+        passes[-1].append(sum(arguments[3]))
+        return forward(*arguments)
+
+    stepper.loss.forward = spy  # type: ignore[method-assign]
+    for step in range(4):
+        passes.append([])
+        result = stepper.run(step, 0.01, [0, 2])
+        slots = stepper.curriculum.slots(step, [0, 2])
+        bins = np.concatenate([slot.bins for slot in slots])
+        assert len(slots) == (8, 8, 4, 4)[step]
+        assert len(passes[-1]) == 2
+        assert max(passes[-1]) <= 128
+        assert sum(passes[-1]) == result.tokens == stepper.data.tokens_in(bins)
+        assert result.trained_tokens == stepper.data.trained_tokens(bins)
+    assert stepper.curriculum.slots(0, [0, 2])[0].bins.size == 1
 
 
 def test_two_ranks_make_the_same_update_as_one(job_for: Callable[..., Job], tmp_path: Path) -> None:

@@ -12,7 +12,14 @@ from pipeline.base.records import write_rows
 from pipeline.corpus.execution.executor import inline_watch
 from pipeline.corpus.execution.shards import line_shards
 from pipeline.corpus.overlap.cosines import NEIGHBOURS, write_cosines
-from pipeline.corpus.overlap.search import IDS, SUSPECTS, SearchJob, Suspicion, search_shard
+from pipeline.corpus.overlap.search import (
+    IDS,
+    SUSPECTS,
+    SearchJob,
+    Suspicion,
+    prepare,
+    search_shard,
+)
 from tests.support.overlap import LONG, protected
 from tests.support.traces import make_trace
 
@@ -22,10 +29,10 @@ PROBLEMS = ["Why?", LONG, LONG, "How?", LONG.replace("7", "9"), "Why?"]
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchJob:
     monkeypatch.chdir(tmp_path)
-    write_rows(tmp_path / "protected.jsonl", [protected(LONG)])
+    prepare([protected(LONG)], 13, tmp_path / "protected.pickle")
     write_jsonl(NEIGHBOURS, [])
     write_cosines([protected(LONG)], 0.75, tmp_path / "cosines.npy")
-    return SearchJob(tmp_path / "protected.jsonl", 13, 0.85, tmp_path / "cosines.npy")
+    return SearchJob(tmp_path / "protected.pickle", 0.85, tmp_path / "cosines.npy")
 
 
 def search(job: SearchJob, poison: dict[int, str]) -> tuple[list[Suspicion], list[int]]:
