@@ -91,7 +91,7 @@ def judge_shard(job: JudgeJob, shard: Shard, folder: Path, watch: Watch) -> None
     source = job.sources[job.source_of[shard.entry]]
     settings = settings_for(open_chat(job.base, job.prompt), job.filter)
     desk = _Desk(folder, shard.source, source.weight, job.filter.near_copy_similarity)
-    rows = read_shard(shard)
+    rows = read_shard(shard, watch.poison)
     for number in count():
         poison = watch.enter(number)
         row = next(rows, None)

@@ -8,7 +8,7 @@ Picks the reader of a file by its ending (readers/); writes nothing. Called by
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from pipeline.base.errors import UserError
@@ -60,11 +60,15 @@ def opens_array(path: Path) -> bool:
         return shape_of(stream) == "array"
 
 
-def read_shard(shard: Shard) -> Iterator[Row]:
+def read_shard(shard: Shard, skip: Container[int] = ()) -> Iterator[Row]:
     """Yield the rows of one shard; all shards of a file give the rows of `read_rows_of`.
 
     Lines are read from byte `start` to `stop`, Parquet from row group `start` to `stop`,
     any other file whole.
+
+    Args:
+        skip: rows of the shard, from 0, that are not parsed, since that has ended a worker;
+            only lines of plain files can be passed over.
 
     Raises:
         UserError: as `read_rows_of`.
@@ -77,12 +81,12 @@ def read_shard(shard: Shard) -> Iterator[Row]:
         return read_parquet(path, shard.source, range(shard.start, shard.stop), shard.first_row)
     part = shard.start > 0 or shard.stop < path.stat().st_size
     if ending in LINE_SUFFIXES and (part or not opens_array(path)):
-        return _read_range(path, shard)
+        return _read_range(path, shard, skip)
     return read_rows_of(path, shard.source)
 
 
-def _read_range(path: Path, shard: Shard) -> Iterator[Row]:
+def _read_range(path: Path, shard: Shard, skip: Container[int]) -> Iterator[Row]:
     with path.open("rb") as stream:
         stream.seek(shard.start)
         length = shard.stop - shard.start
-        yield from read_lines(stream, shard.source, shard.first_row, length)
+        yield from read_lines(stream, shard.source, shard.first_row, length, skip)

@@ -84,6 +84,25 @@ def test_a_protected_set_or_a_sentence_model_leaves_the_data_as_they_are(base: P
     assert model["dimensions"] > 0
 
 
+def test_an_edited_template_is_noticed_and_a_missing_one_refused(base: Path) -> None:
+    run(base)
+    described = Path("work/prepare/prompt.json")
+    assert json.loads(described.read_text()) is None
+    template = (
+        (base / "chat_template.jinja").read_text()
+        if (base / "chat_template.jinja").is_file()
+        else json.loads((base / "tokenizer_config.json").read_text())["chat_template"]
+    )
+    seen = set()
+    for text in (template, template + "{# edited #}"):
+        Path("mine.jinja").write_text(text)
+        run(base, **{"prompt.template": "mine.jinja"})
+        seen.add(described.read_text())
+    assert len(seen) == 2
+    with pytest.raises(UserError, match=r"gone\.jinja"):
+        run(base, **{"prompt.template": "gone.jinja"})
+
+
 def test_earlier_hold_outs_are_described(base: Path) -> None:
     _, data = run(base, **{"holdout.earlier": ["bench.jsonl"]})
     assert [file["path"] for file in data["earlier"]] == ["bench.jsonl"]
@@ -111,9 +130,7 @@ def test_embedded_data_are_made_and_mended(base: Path) -> None:
         ("traces.jsonl", "embedded", "traces.jsonl"),
     ],
 )
-def test_embedded_and_given_files_mix(
-    base: Path, path: str, panel: str, source: str
-) -> None:
+def test_embedded_and_given_files_mix(base: Path, path: str, panel: str, source: str) -> None:
     _, data = run(base, **{"data.sources": [path], "data.panel": panel, "data.embedded_rows": 60})
     assert data["sources"][0]["path"] == source
     assert (data["panel"] is None) == (panel == "holdout")

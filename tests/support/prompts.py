@@ -105,7 +105,11 @@ def reference(base: Path, chat: Chat, problem: str = PROBLEM) -> tuple[str, list
 
 def conversation(base: Path, chat: Chat, reply: str) -> list[int]:
     """Ids of problem and reply together by transformers, the end token included."""
+    return conversations(base, chat, [reply])[0]
+
+
+def conversations(base: Path, chat: Chat, replies: list[str]) -> list[list[int]]:
+    """The same for several replies to the same problem."""
     tokenizer = AutoTokenizer.from_pretrained(str(base), local_files_only=True)
-    messages = [*messages_of(chat), {"role": "assistant", "content": reply}]
-    encoded = tokenizer.apply_chat_template(messages, return_dict=True)
-    return list(encoded["input_ids"])
+    said = [[*messages_of(chat), {"role": "assistant", "content": reply}] for reply in replies]
+    return [list(tokenizer.apply_chat_template(one, return_dict=True)["input_ids"]) for one in said]

@@ -6,7 +6,7 @@ Reads a stream that sources.py has opened; writes nothing. Only a line feed ends
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import BinaryIO
 
 from pipeline.corpus.readers.archives import ArchiveDamage
@@ -17,8 +17,16 @@ BOM = b"\xef\xbb\xbf"
 _PIECE_BYTES = 2**20
 
 
+UNREAD = "not read"
+"""Text of a row that was skipped."""
+
+
 def read_lines(
-    stream: BinaryIO, source: str, first: int = 1, length: int | None = None
+    stream: BinaryIO,
+    source: str,
+    first: int = 1,
+    length: int | None = None,
+    skip: Container[int] = (),
 ) -> Iterator[Row]:
     """Yield a row for every line that is not blank.
 
@@ -26,8 +34,10 @@ def read_lines(
         stream: stands at the start of a line.
         first: number of that line, from 1.
         length: bytes to read, up to the start of another line; None reads to the end.
+        skip: rows, counted from 0, that are passed over unparsed; each still yields a row,
+            without value or fault.
     """
-    number, left = first, length
+    number, left, row = first, length, 0
     while left is None or left > 0:
         origin = f"{source}:{number}"
         try:
@@ -35,7 +45,7 @@ def read_lines(
             if len(raw) > MAX_ROW_BYTES and not raw.endswith(b"\n"):
                 size = len(raw) + _skip_line(stream)
                 yield faulty_row(source, origin, "too-large", *_too_large(raw, size))
-                number, left = number + 1, None if left is None else left - size
+                number, left, row = number + 1, None if left is None else left - size, row + 1
                 continue
         except ArchiveDamage as damage:
             detail = f"{damage}; what follows line {number - 1} is lost"
@@ -45,7 +55,9 @@ def read_lines(
             return
         line = raw.removeprefix(BOM) if number == 1 else raw
         if not line.isspace() and line:
-            yield _row(line, source, origin)
+            skipped = row in skip
+            yield Row(source, origin, None, None, UNREAD) if skipped else _row(line, source, origin)
+            row += 1
         number, left = number + 1, None if left is None else left - len(raw)
 
 

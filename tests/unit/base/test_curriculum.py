@@ -128,3 +128,10 @@ def test_borders_are_whole_steps() -> None:
     # 10 B tokens at 262,144 a step, a third stage of 7/30 each, the rest in the fourth.
     starts = stage_starts([8901, 8901, 8901, 11444], 38_147)
     assert np.diff([*starts, 38_147]).tolist() == [8901, 8901, 8901, 11444]
+
+
+def test_a_border_is_the_first_step_that_reaches_the_share() -> None:
+    assert stage_starts([1, 2], 10) == [0, 4]  # 3.33 steps
+    assert stage_starts([1, 1, 98], 3) == [0, 1, 1]
+    # A run that slows down: half of it lies behind step 3 of 10.
+    assert stage_starts([1, 1], 10, lambda step: min(1.0, step / 6)) == [0, 3]

@@ -37,14 +37,14 @@ def test_without_one_in_the_template_the_configured_end_token_holds(tmp_path: Pa
 
 def test_text_between_reply_and_end_token_is_refused_blanks_are_not(tmp_path: Path) -> None:
     told = CHATML.replace("+ '<|im_end|>'", "+ ' Done. <|im_end|>'")
-    with pytest.raises(UserError, match="prints ' Done. ' between a reply and its end token"):
+    with pytest.raises(UserError, match=r"prints ' Done\. ' between a reply and its end token"):
         chat_of(make_base(tmp_path, told))
     blank = CHATML.replace("+ '<|im_end|>'", "+ ' <|im_end|>'")
     assert chat_of(make_base(tmp_path, blank)).end_text == "<|im_end|>"
 
 
-def test_of_two_tokens_at_one_place_the_longer_ends(tmp_path: Path) -> None:
-    base = make_base(tmp_path, CHATML.replace("<|im_end|>", "<|im_end|>!"))
+def test_of_two_tokens_at_one_place_the_longer_ends_and_blank_ones_never(tmp_path: Path) -> None:
+    base = make_base(tmp_path, CHATML.replace("<|im_end|>", " <|im_end|>!"))
     path = base / "tokenizer.json"
     tree = json.loads(path.read_text())
     for content in ("<|im_end|>!", "\n\n", " "):

@@ -92,6 +92,39 @@ def test_verdicts(reply: str, gold: str, truncated: bool, correct: bool, reason:
     assert reason in REASONS
 
 
+MISGRADED_ELSEWHERE = [
+    # leading zeros and whole decimals are integers
+    (r"\boxed{072}", "72", True), (r"\boxed{72}", "072", True), (r"\boxed{72.0}", "72", True),
+    # a mention of the command is no box
+    (r"Put it in \boxed here. So \boxed{58}", "58", True),
+    # nested braces
+    (r"\boxed{\frac{1}{5}}", r"\frac{1}{6}", False), (r"\boxed{\frac{1}{5}}", "0.2", True),
+    (r"\boxed{\frac{1}{34}}", r"\frac{13}{4}", False),
+    # the last box counts; short fractions, words, roots
+    (r"\boxed{5}, no, it is \boxed{6}", "5", False), (r"\boxed{\frac15}", "1/5", True),
+    (r"\boxed{\text{Friday}}", "Friday", True), (r"\boxed{\sqrt[3]{64}}", "4", True),
+    # nearly equal is not equal
+    ("\\boxed{1/2^90}", "1/2^91", False), ("\\boxed{2x+5y+9=0}", "2x-y+8=0", False),
+    (r"\boxed{7\sqrt(3)}", "7", False), (r"\boxed{2197}", "1728 and 2197", False),
+    (r"\boxed{2+\frac{1}{\mathrm{e}}}", r"2-\frac{1}{\mathrm{e}}", False),
+    # nobody is right against a gold that cannot be read
+    (r"\boxed{\frac{63}{500}}", r"\frac{63}{500", False), (r"\boxed{1}", "", False),
+    # no box; thinking that never ends; thinking with both tags
+    ("The answer is 58.", "58", False), (r"<think>It is \boxed{58}.", "58", False),
+    (r"<think>\boxed{57}?</think>It is \boxed{58}.", "58", True),
+    # intervals, lists, displays, bases
+    (r"The range is \boxed{[3,7)}", "[3,7)", True), (r"\boxed{[3,7]}", "[3,7)", False),
+    (r"\[ \boxed{58} \]", "58", True), (r"\boxed{-4,3}", "3,-4", True),
+    (r"\boxed{3412}", "3412_8", True), (r"\fbox{58}", "58", True),
+    (r"\boxed{m = \pm 9}", "9,-9", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "gold", "correct"), MISGRADED_ELSEWHERE)
+def test_pairs_that_other_graders_get_wrong(reply: str, gold: str, correct: bool) -> None:
+    assert grade(reply, gold).correct is correct
+
+
 def test_answer_is_what_was_in_the_box() -> None:
     assert grade(r"\boxed{ 12\text{ cm} }", "12").answer == r"12\text{ cm}"
 

@@ -15,7 +15,10 @@ from pipeline.measurement.panel import requests_for
 from tests.support.prompts import PRINTS_FIRST_TOKEN, SOLUTION, THINKING, chat_of
 from tests.support.tiny import CHATML, write_tiny_base
 
-PROBLEMS = [Problem("a", "What is 12 + 35?", "47"), Problem("b", " 2 + 2 = ?\n", "4")]
+PROBLEMS = [
+    Problem("a", "What is 12 + 35?", "47", "sums", "sums:1"),
+    Problem("b", " 2 + 2 = ?\n", "4", "sums", "sums:2"),
+]
 
 
 @pytest.fixture(scope="module")

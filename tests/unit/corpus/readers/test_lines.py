@@ -77,3 +77,14 @@ def test_a_range_of_a_file_keeps_its_line_numbers() -> None:
     stream.seek(1)
     rows = list(read_lines(stream, "x", first=2, length=len(LINE) * 2 + 3))
     assert [row.origin for row in rows] == ["x:2", "x:4"]
+
+
+def test_a_skipped_row_is_not_parsed_and_keeps_its_place() -> None:
+    lines = b'{"a": 1}\n\n[[[[not even json\n{"a": 3}\n'
+    rows = list(read_lines(io.BytesIO(lines), "f", skip={1}))
+    assert [row.origin for row in rows] == ["f:1", "f:3", "f:4"]
+    assert [(row.value, row.fault) for row in rows] == [
+        ({"a": 1}, None),
+        (None, None),
+        ({"a": 3}, None),
+    ]
