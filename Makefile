@@ -23,7 +23,7 @@ export HF_HUB_DISABLE_TELEMETRY = 1
 export DO_NOT_TRACK = 1
 export DVC_NO_ANALYTICS = 1
 
-.PHONY: help setup train test check verify evaluate report use bundle lock contract-env clean
+.PHONY: help setup train test check verify inspect evaluate report use bundle lock contract-env clean
 
 help: ## show this list
 	@echo "make TARGET [PYTHON=/path/to/python: use this environment, install nothing]"
@@ -43,6 +43,9 @@ check: ## ruff and mypy
 
 verify: ## check the published adapter against the contract, or ADAPTER=folder BASE=folder
 	@$(ENV) && python -m pipeline.verify $(if $(ADAPTER),--adapter "$(ADAPTER)" $(if $(BASE),--base "$(BASE)"),--published)
+
+inspect: ## N=3: packed sequences with what is trained, on the terminal and in work/inspect.html
+	@$(ENV) && python -m pipeline.inspect $(if $(N),--bins "$(N)")
 
 evaluate: ## only what an evaluation of the adapter needs
 	@./train.sh evaluate

@@ -1,7 +1,7 @@
 """Speed, memory and recall of the corpus stages on one core, beside two peers.
 
     python -m bench.corpus --rows 200000 --seed-data FOLDER --out FOLDER [--tokenizer FOLDER]
-                           [--peers --peer-python PATH] [--core 0] [--parts 2]
+                           [--peers --peer-python PATH] [--core 0] [--parts 1]
 
 Makes the rows (`bench.corpus_rows` says from what), runs every corpus stage on a tenth of them
 and on all of them in fresh processes, then, with `--peers`, decontaminates what `filter` kept
@@ -88,7 +88,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--peer-python", type=Path, default=Path(sys.executable))
     parser.add_argument("--core", type=int, default=0)
-    parser.add_argument("--parts", type=int, default=2)
+    parser.add_argument("--parts", type=int, default=1)
     given = parser.parse_args()
     given.tokenizer = (given.tokenizer or given.seed_data / TOKENIZER).resolve()
     given.out = given.out.resolve()

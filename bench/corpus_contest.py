@@ -20,6 +20,8 @@ from bench.corpus_ours import cut_kept, run_stage
 from bench.corpus_process import run_watched
 from bench.corpus_rows import Plant
 from bench.corpus_score import Score, origins, score
+from pipeline.base.artifacts import read_jsonl
+from pipeline.base.records import Trace, read_rows
 
 PEERS_FILE = Path(__file__).with_name("corpus_peers.py")
 OURS = "this project"
@@ -36,9 +38,13 @@ class Contestant:
 
     seconds: list[float] = field(default_factory=list)
     """Rows in, rows out, of each part."""
+    processor_seconds: list[float] = field(default_factory=list)
+    """The same of processor time, which other load on the machine leaves alone."""
     decide_seconds: list[float] = field(default_factory=list)
-    """The decisions alone, problems in memory."""
+    """Processor time of the decisions alone, problems in memory."""
     dropped: list[str] = field(default_factory=list)
+    listed: list[str] = field(default_factory=list)
+    """Rows that it put on a list for a person to look at."""
     note: str = ""
 
 
@@ -51,6 +57,8 @@ class Contest:
     bytes: int
     by_name: dict[str, Contestant]
     scores: dict[str, Score]
+    listed: Score
+    """This project's, with what it lists for review counted as dropped."""
 
     def ratio(self, name: str, what: Callable[[Contestant], list[float]]) -> tuple[float, float]:
         """How much faster this project is than a peer: smallest and median of the parts."""
@@ -85,14 +93,19 @@ def hold_contest(
                 else _peer(*PEERS[name], part, protected, peer_python, core)
             )
             found[name].seconds.append(result["seconds"])
-            found[name].decide_seconds.append(result["decide_seconds"])
+            found[name].processor_seconds.append(result["processor_seconds"])
+            found[name].decide_seconds += result["decide_seconds"]
             found[name].dropped += result["dropped"]
+            found[name].listed += result.get("listed", [])
             found[name].note = result.get("note", "")
-            print(f"{part.name} · {name}: {result['seconds']:.2f} s", flush=True)
+            took = [result["seconds"], result["processor_seconds"], sum(result["decide_seconds"])]
+            print(f"{part.name} · {name}: " + ", ".join(f"{one:.2f}" for one in took), flush=True)
     kept = [part / "work/filter/kept.jsonl" for part in cut]
     reached = [origin for path in kept for origin in origins(path)]
     scores = {name: score(planted, reached, one.dropped) for name, one in found.items()}
-    return Contest(cut, reached, sum(path.stat().st_size for path in kept), found, scores)
+    listed = score(planted, reached, found[OURS].dropped + found[OURS].listed)
+    size = sum(path.stat().st_size for path in kept)
+    return Contest(cut, reached, size, found, scores, listed)
 
 
 def _ours(part: Path, core: int) -> dict[str, Any]:
@@ -100,7 +113,16 @@ def _ours(part: Path, core: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.corpus_steps", "decide", str(part)]
     decided = json.loads(run_watched(command, part, core, part / "decide.log").stdout)
     dropped = origins(part / "work/decontaminate/dropped.jsonl")
-    return {"seconds": stage.seconds, "dropped": dropped, **decided}
+    took = {"seconds": stage.seconds, "processor_seconds": stage.processor_seconds}
+    return {**took, "dropped": dropped, "listed": _listed(part), **decided}
+
+
+def _listed(part: Path) -> list[str]:
+    """Origins of the rows that review.jsonl names and that stay."""
+    rows = read_jsonl(part / "work/decontaminate/review.jsonl")
+    ids = {row["id"] for row in rows if row["action"] == "keep"}
+    kept = read_rows(Trace, part / "work/decontaminate/kept.jsonl")
+    return [row.origin for row in kept if row.id in ids]
 
 
 def _peer(

@@ -36,8 +36,13 @@ class StageRun:
     """One stage on one folder."""
 
     run: Run
+    processor_seconds: float
+    """Of the stage and its workers, without the start of Python and the stage's imports; what
+    others do meanwhile adds nothing."""
     seconds: float
-    """Of the stage itself, without the start of the interpreter and its imports."""
+    """The same, by the clock."""
+    peak_bytes: int
+    """Of the stage's own process."""
     spread: dict[str, float]
     """Seconds of its passes over the shards, which workers share."""
     serial: dict[str, float]
@@ -103,7 +108,8 @@ def run_stage(name: str, folder: Path, core: int) -> StageRun:
         write_json(folder / "work/plan/corpus.json", plan)
     command = [sys.executable, "-m", "bench.corpus_stage", name]
     run = run_watched(command, folder, core, folder / f"{name}.log")
-    return StageRun(run, **read_json(folder / f"steps-{name}.json"))
+    noted = read_json(folder / f"steps-{name}.json")
+    return StageRun(run, run.processor_seconds - noted.pop("start_seconds"), **noted)
 
 
 def run_all(folder: Path, core: int) -> dict[str, StageRun]:

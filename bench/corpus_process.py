@@ -1,8 +1,7 @@
 """Runs a command on one core and watches the memory and disk that it takes.
 
-Called by `bench.corpus`. Peaks are the kernel's own high-water marks (`ru_maxrss` of the command,
-VmHWM of the processes below it), so that polling misses none but those of processes that live
-for less than `POLL_SECONDS`. File-backed pages count.
+Called by `bench.corpus`. Peaks are the kernel's own high-water marks (VmHWM), so that polling
+misses only what a process takes in its last `POLL_SECONDS`. File-backed pages count.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ class Run:
     """What a command took."""
 
     seconds: float
-    peak_bytes: int
-    """Of the command's own process."""
+    processor_seconds: float
+    """Of the command and all below it."""
     worker_peak_bytes: int
-    """Of the largest process below it; 0 without any."""
+    """Of the largest process below the command's own; 0 without any."""
     disk_bytes: int
     """Largest size of the watched folder."""
     stdout: str
@@ -56,7 +55,7 @@ def run_watched(command: list[str], cwd: Path, core: int, log: Path) -> Run:
             pid, status, usage = os.wait4(child.pid, os.WNOHANG)
             if pid:
                 break
-            peaks = max([peaks, *map(_peak, _below(child.pid))])
+            peaks = max([peaks, *map(peak_bytes, _below(child.pid))])
             if time.monotonic() - looked > DISK_SECONDS:
                 disk, looked = max(disk, folder_bytes(cwd)), time.monotonic()
             time.sleep(POLL_SECONDS)
@@ -65,8 +64,8 @@ def run_watched(command: list[str], cwd: Path, core: int, log: Path) -> Run:
     if child.returncode:
         print(log.read_text(errors="replace")[-3000:], file=sys.stderr)
         raise SystemExit(f"{' '.join(command)}: exit {child.returncode}, see {log}")
-    peak = usage.ru_maxrss * 1024
-    return Run(seconds, peak, peaks, max(disk, folder_bytes(cwd)), output.read_text())
+    worked = usage.ru_utime + usage.ru_stime
+    return Run(seconds, worked, peaks, max(disk, folder_bytes(cwd)), output.read_text())
 
 
 def _below(pid: int) -> list[int]:
@@ -82,7 +81,8 @@ def _below(pid: int) -> list[int]:
     return found
 
 
-def _peak(pid: int) -> int:
+def peak_bytes(pid: int) -> int:
+    """Most memory that a process has held so far; 0 if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

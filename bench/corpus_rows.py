@@ -24,6 +24,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ NEAR_COPY_SHARE = 0.02
 MIX_SHARE = 0.6
 """Of the other problems: set-up and question from different seeds."""
 RUN_SENTENCES = (3, 12)
+DRAWING = "[asy]"
+ENDING = "That settles it."
+"""Last sentence of the reasoning, for its runs may end in the middle of a thought."""
 REMEMBERED = 2_000
 """Recent problems among which further traces and near copies choose."""
 
@@ -72,8 +76,10 @@ class Maker:
         asked = self.random.choice(family)
         sentences = asked.sentences
         if self.random.random() < MIX_SHARE:
-            other = self.random.choice(family).sentences
-            sentences = [*(other[:-1] or other), sentences[-1]]
+            other = self.random.choice(family)
+            # A drawing that is opened and not closed would hide what follows from any reader.
+            if DRAWING not in asked.problem + other.problem:
+                sentences = [*(other.sentences[:-1] or other.sentences), sentences[-1]]
         return change_numbers(" ".join(sentences), self.random), asked.answer
 
     def near_copy(self, problem: str) -> str:
@@ -93,17 +99,19 @@ class Maker:
         while length < wanted:
             document = self.random.choice(self.documents)
             start = self.random.randrange(len(document))
-            run = " ".join(document[start : start + self.random.randint(*RUN_SENTENCES)])
-            parts.append(run[: max(200, int(wanted) - length)])
+            run = document[start : start + self.random.randint(*RUN_SENTENCES)]
+            ends = accumulate(len(sentence) + 1 for sentence in run)
+            fitting = sum(end <= wanted - length for end in ends)
+            parts.append(" ".join(run[: max(1, fitting)]))
             length += len(parts[-1]) + 2
-        thinking = change_numbers("\n\n".join(parts), self.random)
+        thinking = change_numbers("\n\n".join([*parts, ENDING]), self.random)
         closing = change_numbers(" ".join(self.random.choice(self.documents)[-2:]), self.random)
         return f"<think>\n{thinking}\n</think>\n\n{closing}\n\n\\boxed{{{answer}}}"
 
     def plants(self) -> Iterator[tuple[str, str, int, str, str]]:
         """(kind, set, index, problem, answer) without end, each pair of kind and problem once."""
         order = self.protected[:]
-        others = [seed for family in self.seeds for seed in family]
+        others = [one for family in self.seeds for one in family if DRAWING not in one.problem]
         self.random.shuffle(order)
         for turn in range(len(KINDS)):
             for place, (name, index, seed) in enumerate(order):

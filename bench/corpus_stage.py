@@ -3,18 +3,21 @@
     python -m bench.corpus_stage NAME      (in a folder with params.yaml; run by bench.corpus)
 
 Writes steps-NAME.json: seconds of the stage, of every pass over its shards (spread over workers)
-and of the reductions named in `SERIAL` (in the stage's own process).
+and of the reductions named in `SERIAL` (in the stage's own process), the processor time that was
+spent before, on starting Python and importing, and the peak of the process's own memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.corpus_process import peak_bytes
 from pipeline.base.artifacts import write_json
 from pipeline.base.stage import run_stage
 from pipeline.corpus import index
@@ -50,13 +53,15 @@ def main() -> int:
     for step, (module, function) in SERIAL.items():
         timed(serial, module, function, step)
     stage = importlib.import_module(f"pipeline.{name}")
-    start = time.perf_counter()
+    start, before = time.perf_counter(), time.process_time()
     code = run_stage(name, stage.main)
     seconds = time.perf_counter() - start
+    peak = peak_bytes(os.getpid())
+    noted = {"seconds": seconds, "start_seconds": before, "peak_bytes": peak}
     if "reduce" in serial:
         serial["reduce"] -= serial["near copies"]
     serial["read, merge, write"] = seconds - sum(spread.values()) - sum(serial.values())
-    write_json(Path(f"steps-{name}.json"), {"seconds": seconds, "spread": spread, "serial": serial})
+    write_json(Path(f"steps-{name}.json"), noted | {"spread": spread, "serial": serial})
     return code
 
 

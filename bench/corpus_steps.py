@@ -16,7 +16,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from bench.corpus_peers import timed
 from pipeline.base.artifacts import read_json
 from pipeline.base.params import load_params
 from pipeline.base.records import problem_id, read_lines
@@ -41,7 +43,8 @@ def profile(folder: Path) -> dict[str, float]:
         for _ in read_shard(shard):
             pass
     read = time.perf_counter() - start
-    problems = [row.value["problem"] for shard in shards for row in read_shard(shard)]
+    rows = [row.value or {} for shard in shards for row in read_shard(shard)]
+    problems = [row["problem"] for row in rows]
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         signer = Signer(Path(scratch), similarity)
@@ -51,30 +54,31 @@ def profile(folder: Path) -> dict[str, float]:
     return {"read, parse": read, "near-copy signatures": time.perf_counter() - start}
 
 
-def decide(folder: Path) -> dict[str, float]:
-    """Seconds of screening, comparing and judging problems that are in memory."""
+def decide(folder: Path) -> dict[str, list[float]]:
+    """Seconds of screening, comparing and judging problems that are in memory, in parts."""
     settings = load_params(folder / "params.yaml").decontaminate
     os.chdir(folder)
     sets = load_sets(read_json(Path("work/prepare/protected.json")))
     items = [problem for one in sets for problem in one.problems]
-    lines = list(read_lines(folder / "work/filter/kept.jsonl"))
-    problems = problems_of(lines)
+    problems = problems_of(list(read_lines(folder / "work/filter/kept.jsonl")))
     index = build_index(items, settings.ngram_words)
     screen, judge = Screen(index), Judge(index, settings.paraphrase_cosine)
-    start = time.perf_counter()
-    counts = Boilerplate(index, settings.boilerplate_share, len(problems))
-    found = []
-    for first in range(0, len(problems), BATCH_LINES):
-        batch = problems[first : first + BATCH_LINES]
-        for suspect in screen.suspects(batch):
-            pairs = judge.pairs(batch[suspect.row], suspect.items)
-            counts.note(pairs)
-            found.append(pairs)
-    excuses = Excuses.of(counts)
-    for pairs in found:
-        for pair in pairs:
-            excuses.verdict(pair)
-    return {"decide_seconds": time.perf_counter() - start}
+
+    def decide_all(part: list[str]) -> None:
+        counts = Boilerplate(index, settings.boilerplate_share, len(part))
+        found = []
+        for first in range(0, len(part), BATCH_LINES):
+            batch = part[first : first + BATCH_LINES]
+            for suspect in screen.suspects(batch):
+                pairs = judge.pairs(batch[suspect.row], suspect.items)
+                counts.note(pairs)
+                found.append(pairs)
+        excuses = Excuses.of(counts)
+        for pairs in found:
+            for pair in pairs:
+                excuses.verdict(pair)
+
+    return {"decide_seconds": timed(decide_all, problems)}
 
 
 def main() -> None:
@@ -83,7 +87,7 @@ def main() -> None:
     parser.add_argument("what", choices=["profile", "decide"])
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
-    work: dict[str, Callable[[Path], dict[str, float]]] = {"profile": profile, "decide": decide}
+    work: dict[str, Callable[[Path], dict[str, Any]]] = {"profile": profile, "decide": decide}
     print(json.dumps(work[given.what](given.folder.absolute())))
 
 

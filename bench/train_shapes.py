@@ -77,7 +77,9 @@ def write_data(folder: Path, documents: int) -> Path:
     np.save(folder / "document_lengths.npy", lengths)
     np.save(folder / "sequence_documents.npy", np.full(SEQUENCES, documents, dtype=np.int32))
     figures = {"tokens": int(tokens.size), "trained_tokens": int(tokens.size)}
-    write_json(folder / "manifest.json", {"sequences": SEQUENCES, **figures})
+    bucket = {"tier": "all", "band": LENGTH, "first": 0, "bins": SEQUENCES, **figures}
+    bucket["documents"] = int(lengths.size)
+    write_json(folder / "manifest.json", {"sequences": SEQUENCES, **figures, "buckets": [bucket]})
     return folder
 
 

@@ -16,10 +16,12 @@ from tests.support.closure import ROOT, imported, parsed
 
 PIPELINE = ROOT / "pipeline"
 FILES = sorted(PIPELINE.rglob("*.py"))
-ROOMS = {"corpus", "embedded", "hardware", "learning", "measurement", "packing", "release", "summary"}
+ROOMS = {
+    "corpus", "embedded", "hardware", "learning", "measurement", "packing", "release", "summary",
+}  # fmt: skip
 LIGHT_STAGES = [
-    "params", "prepare", "probe", "filter", "semantic", "decontaminate", "plan", "select", "tokenize",
-    "train", "report", "clock", "configure", "publish",
+    "params", "prepare", "probe", "filter", "semantic", "decontaminate", "plan", "select",
+    "tokenize", "train", "report", "clock", "configure", "publish",
 ]  # fmt: skip
 HEAVY = {"torch", "transformers", "peft", "datasets"}
 DISTRIBUTIONS = {"huggingface_hub": "huggingface-hub", "ruamel": "ruamel-yaml"}

@@ -12,8 +12,8 @@ from tests.support.closure import ROOT, code_deps, is_code, read_dvc_yaml
 from tests.support.params_used import SECTIONS, declared_keys, used_keys
 
 FLOW = [
-    "prepare", "probe", "filter", "semantic", "decontaminate", "plan", "select", "tokenize", "baseline",
-    "train", "evaluate", "export", "verify", "report",
+    "prepare", "probe", "filter", "semantic", "decontaminate", "plan", "select", "tokenize",
+    "baseline", "train", "evaluate", "export", "verify", "report",
 ]  # fmt: skip
 
 NO_INPUT = {
@@ -43,7 +43,7 @@ def test_stages_stand_in_the_order_of_the_flow() -> None:
 
 
 def test_every_stage_file_is_a_stage() -> None:
-    commands = {"clock", "configure", "publish", "unlock"}
+    commands = {"clock", "configure", "inspect", "publish", "unlock"}
     files = {path.stem for path in (ROOT / "pipeline").glob("*.py")} - {"__init__"} - commands
     assert files == set(FLOW)
 

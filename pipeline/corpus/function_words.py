@@ -31,7 +31,7 @@ WORDS = {
     "risposta due trovare calcolare somma poi così come ha stato il un per non si la le e i "
     "con tre quattro cinque sei sette otto nove dieci venti cento suo sua suoi loro nostro "
     "quello quella quelli quelle tra senza sopra sotto dopo prima mentre però infine già "
-    "molto meno tutti tutte altro altra altri ne era erano stata hanno viene vengono deve "
+    "molto meno tutti tutte altro altra altri ne era erano hanno viene vengono deve "
     "devono resta rimane ciascuno entrambi trenta misura",
     "German": "und der die das ist nicht ein eine einen einer eines mit für von dem zu wie sich "
     "sind wir auf aber auch wenn weil wo haben hat kann jede jeder zahl zahlen also daher "
@@ -62,12 +62,12 @@ WORDS = {
     "måste en två tre fyra sju åtta nio tio tjugo jag detta denna deras vid över mellan utan "
     "efter före sedan blev vara varit hade kunde skulle går ger gav varje vilken vilket vad "
     "varför när eftersom bara igen mycket mindre fem trettio hundra båda sidor tillbaka "
-    "ekvation därmed den de till sin",
+    "ekvation därmed den de till",
     "Polish": "jest nie się że na do liczba liczby oraz dla ile jak który która liczb więc ale "
     "czy gdy mamy może tylko wszystkie każdy odpowiedź teraz zatem jeśli są to przez aby "
     "ponieważ suma równa równanie wynosi także musimy po od tego jego czyli dwa trzy w z i a "
     "cztery pięć sześć siedem osiem dziewięć dziesięć",
-    "Czech": "je že se na číslo čísla kolik jak který která proto ale když máme může všechny "
+    "Czech": "je že se na číslo čísla kolik jak který která ale když máme může všechny "
     "každý nebo není odpověď tedy jsou pro aby protože součet rovna rovnice nyní musíme také "
     "jsme pak dvě tři od do podle to a v i",
     "Slovak": "je že sa na číslo čísla koľko ako ktorý ktorá preto ale keď máme môže všetky "
@@ -81,7 +81,7 @@ WORDS = {
     "treba iznosi jednako vrijednost umnožak rezultat najprije zatim obje oba strane",
     "Slovene": "je in da se na za so ki ne pa kot tudi ali če ker ko lahko bo bi smo sta ima "
     "imamo število števila koliko kako vsak vse vsota enako enačba torej zato tako ampak "
-    "kjer med brez po pred od do iz z s dva dve štiri pet šest sedem osem devet deset prvi "
+    "kjer med brez po od do iz z s dva dve štiri pet šest sedem osem devet deset prvi "
     "drugi odgovor sedaj moramo nato naj bil bila to ta",
     "Hungarian": "hogy az és nem egy van szám mennyi ha akkor tehát de mert ahol lehet minden a "
     "ezért kell így most válasz összege egyenlő számok közül vagy mivel kapjuk legyen ez azt",
@@ -121,17 +121,17 @@ WORDS = {
 
 ALSO_ENGLISH = frozenset(
     "agora ako ale ali alla alle als also altro ang apa ara arvo ate aus aux bang bare beide "
-    "bil bila bilang bio care ces cho com come como con cosi dan dar dat del dem den deres des "
-    "det die din dit dix door dopo dos dove dua due dus egal elde elk elle enne entre era esse "
-    "est etta fait far fem fire foi forst fra fran fur gaan gav gilt hai hans har hat hay hem "
-    "her hindi hun hur iedere iga igual ile isang ist ito jest juba kako kama kami kan kas kaya "
-    "ked kes kita kolm kot kun kung kus lahat lalu las les lik lima logo loro los lui maar mame "
-    "man manga mange mas may med meer meno mentre mes met mio mis misura mit moi molto most mot "
-    "muss muy naj nam nay ned nel neli neu non nous nove nun oba oli ora otto ova pak par pas "
-    "per pet poi pot pour prima pro quan quelle resta saab sada sam sama sao sasa satu saya "
-    "seda see sei seis senza sept ser sine som soma son sonra sopra sto suma summa sur sus tai "
-    "take tem tien til tong tre tri tva uit uma una valor van vara vay ved veda veel via vid "
-    "viis voi waar wat wie zal zato".split()
+    "bil bila bilang bio cac care ces cho com come como con cosi dan dar dat del dem den deres "
+    "des det die din dit dix door dopo dos dove dua due dus egal elde elk elle enne entre era "
+    "esse est etta fait far fem fire foi forst fra fran fur gaan gav gilt hai hans har hat hay "
+    "hem her hindi hun hur iedere iga igual ile isang ist ito jest juba kako kama kami kan kas "
+    "kaya ked kes kita kolm kot kun kung kus lahat lalu las les lik lima logo loro los lui maar "
+    "mame man manga mange mas may med meer meno mentre mes met mio mis misura mit moi molto "
+    "most mot muss muy naj nam nay ned nel neli neu non nous nove nun oba oli ora otto ova pak "
+    "par pas per pet poi pot pour pre prima pro quan quelle resta saab sada sam sama sao sasa "
+    "satu saya seda see sei seis senza sept ser sine som soma son sonra sopra sto suma summa "
+    "sur sus tai take tem tien til tong tre tri tva uit uma una valor van vara vay ved veda "
+    "veel via vid viis voi waar wat wie zal zato".split()
 )
 
 ENGLISH = frozenset(

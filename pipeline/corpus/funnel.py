@@ -30,8 +30,14 @@ REMEDIES = {
     "not-english": "Set `filter.english_only` to false if that is meant.",
     "over-long": "Raise `plan.sequence_tokens` or take shorter traces.",
     "over-budget": "Raise `select.token_budget` or set it to null.",
-    "overlap-ngram": "Check that `decontaminate.protected` does not name the training data.",
-    "overlap-exact": "Check that `decontaminate.protected` does not name the training data.",
+    "overlap-copy": "Check that `decontaminate.protected` does not name the training data.",
+    "overlap-edited": "Check that `decontaminate.protected` does not name the training data.",
+    "gold-conflict": "Take data whose answers agree, or set `filter.gold_conflict` to majority.",
+    "canned": "Raise `filter.canned_problems` or set `filter.flagged` to keep.",
+    "unreasoned": "Take traces that reason, or set `filter.flagged` to keep.",
+    "held-out-earlier": "Check that `holdout.earlier` does not name the training data.",
+    "timeout": "Raise `executor.row_seconds`.",
+    "memory": "Raise `executor.worker_gib`.",
 }
 DEFAULT_REMEDY = "docs/data.md says what each reason means."
 NAMED_REASONS = 3

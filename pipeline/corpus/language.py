@@ -94,14 +94,16 @@ def _proves(word: str) -> bool:
 
 
 _FUNCTION_WORDS = {language: _spellings(words) for language, words in WORDS.items()}
-_FUNCTION_WORDS_OF_ALL = frozenset().union(*_FUNCTION_WORDS.values())
+_NOT_ENGLISH = {
+    language: words - ENGLISH - COMMON_ENGLISH for language, words in _FUNCTION_WORDS.items()
+}
+_NOT_ENGLISH_OF_ALL = frozenset().union(*_NOT_ENGLISH.values())
 _UNMISTAKABLE = {
-    language: frozenset(filter(_proves, words)) - ENGLISH
-    for language, words in _FUNCTION_WORDS.items()
+    language: frozenset(filter(_proves, words)) for language, words in _NOT_ENGLISH.items()
 }
 _ANY = frozenset().union(*_UNMISTAKABLE.values())
 
-_COMMON, _PROOF, _OTHER = "e", "f", "x"
+_COMMON, _PROOF, _HINT, _OTHER = "e", "f", "h", "x"
 _SYMBOLS = frozenset(
     [*r"= + - * / < > & | $ : \ \\ \[ \] \( \) – — → × · ≤ ≥ ≈ ⇒ # ## ### &= \quad \\[".split()]
     + [*"bcdfghjklmnpqrstvwxz"]
@@ -109,9 +111,11 @@ _SYMBOLS = frozenset(
 )
 """Commonest tokens of formulas; no running text goes on across them."""
 _MARK_OF = (
-    dict.fromkeys(_ANY, _PROOF) | dict.fromkeys(ENGLISH | COMMON_ENGLISH | _SYMBOLS, _COMMON)
+    dict.fromkeys([word for word in _NOT_ENGLISH_OF_ALL if len(word) > 1], _HINT)
+    | dict.fromkeys(_ANY, _PROOF)
+    | dict.fromkeys(ENGLISH | COMMON_ENGLISH | _SYMBOLS, _COMMON)
 ).get
-_GAP = re.compile(f"[{_PROOF}{_OTHER}]{{6,}}")
+_GAP = re.compile(f"[^{_COMMON}]{{6,}}")
 _PUNCTUATION = ".,;:!?()\"'*«»„“”’¿¡"
 
 
@@ -186,6 +190,8 @@ def _chunks(words: list[str]) -> list[list[str]]:
 def _stretches(tokens: list[str], marks: str) -> Iterator[list[str]]:
     """Words of each stretch of running text in which no common English word stands."""
     for gap in _GAP.finditer(marks):
+        if _HINT not in gap.group() and _PROOF not in gap.group():
+            continue
         stretch = tokens[gap.start() : gap.end()]
         if sum(map(str.isalpha, stretch)) >= MIN_GAP_LETTERS:
             words = [word for one in stretch if (word := one.strip(_PUNCTUATION)).isalpha()]
@@ -196,10 +202,10 @@ def _stretches(tokens: list[str], marks: str) -> Iterator[list[str]]:
 
 def _foreign_stretch(words: list[str]) -> str | None:
     """A stretch with two function words of one language, names' particles aside."""
-    present = _FUNCTION_WORDS_OF_ALL.intersection(words)
+    present = _NOT_ENGLISH_OF_ALL.intersection(words)
     if len(present) < MIN_PROOFS:
         return None
-    for language, known in _FUNCTION_WORDS.items():
+    for language, known in _NOT_ENGLISH.items():
         hits = present & known
         if len(hits) >= MIN_PROOFS and hits - NAME_PARTICLES:
             found = sum(word in hits for word in words)

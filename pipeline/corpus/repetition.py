@@ -11,7 +11,7 @@ from __future__ import annotations
 
 PROBE = 24
 """Characters that are looked for again; a repeated formula is shorter or stands alone."""
-PROBE_DISTANCE = 400
+PROBE_DISTANCE = 300
 """Longest way between two probes; loops of twice that length are met for certain."""
 MIN_PROBES = 6
 """Shorter texts are probed at so many places."""
@@ -24,8 +24,10 @@ MIN_LOOP = 160
 """Characters of the shortest loop: a row of dashes or of digits is none."""
 MIN_TURNS = 4
 """Times that a passage stands in a row."""
-LONG_LOOP = 600
-LONG_TURNS = 6
+TURNS_AT_END = 3
+"""The same where the text ends in it: no honest ending says a thing three times over."""
+LONG_LOOP = 400
+LONG_TURNS = 5
 """A loop of so many characters and turns counts wherever it stands and whatever its share."""
 MIN_LETTERS = 2
 """Letters of a passage that counts wherever it stands: rules and figures have none."""
@@ -69,6 +71,11 @@ def _loop_at(text: str, place: int) -> tuple[int, int, int]:
         if again < 0:
             break
         period = again - place
+        if not (
+            text.startswith(probe, again + period)
+            or (place >= period and text.startswith(probe, place - period))
+        ):
+            continue  # two turns are no loop
         before = _run(text, place, period, forward=False)
         length = before + _run(text, place, period, forward=True) + period
         if length >= MIN_LOOP and length >= MIN_TURNS * period:
@@ -103,15 +110,17 @@ def _loop(text: str, max_share: float) -> str | None:
 def _loop_at_end(text: str) -> str | None:
     """A text that ends in a loop was cut there by a limit, however long it was before."""
     size = len(text)
-    before = text.rfind(text[-PROBE:], max(0, size - PROBE - MAX_PERIOD), size - 1)
-    period = size - PROBE - before
-    length = max(MIN_TURNS * period, MIN_LOOP)
-    start = size - length
-    if before < 0 or start < 0 or text[start : size - period] != text[start + period :]:
-        return None
-    if _letters(text[-period:]) < MIN_LETTERS_AT_END:
-        return None
-    return _says(text, start, period, length)
+    before = size - PROBE
+    for _ in range(TRIES):
+        before = text.rfind(text[-PROBE:], max(0, size - PROBE - MAX_PERIOD), before + PROBE - 1)
+        period = size - PROBE - before
+        start = size - max(TURNS_AT_END * period, MIN_LOOP)
+        if before < 0 or start < 0:
+            return None
+        if text[start : size - period] == text[start + period :]:
+            worded = _letters(text[-period:]) >= MIN_LETTERS_AT_END
+            return _says(text, start, period, size - start) if worded else None
+    return None
 
 
 def _repeated_sentences(text: str, max_share: float) -> str | None:

@@ -16,11 +16,11 @@ _MOJIBAKE = re.compile(
 )
 _PLACEHOLDER = re.compile(
     r"(?<![\\{^_A-Za-z\]}])\{\{[A-Za-z][A-Za-z_]{2,30}\}\}(?!\})"
-    r"|\[(?:Your|Insert|Enter|Fill in)\b[^\[\]\n]{0,40}\](?!\()"
+    r"|\[(?:Your|Insert)\b[^\[\]\n]{0,40}\](?!\()"
     r"|<(?:your|insert)[ _-](?:answer|name|text|solution|value|number|reasoning)[^<>\n]{0,20}>"
     r"|\b(?:YOUR|INSERT)[ _](?:ANSWER|SOLUTION|TEXT|REASONING)(?:[ _]HERE)?\b"
 )
-_OPENINGS = ("{{", "[Your", "[Insert", "[Enter", "[Fill", "<your", "<insert", "_HERE")
+_OPENINGS = ("{{", "[Your", "[Insert", "<your", "<insert", "_HERE")
 _DO = r"(?:help|assist|answer|solve|provide|comply|fulfil|create|display|perform|access|give|do)"
 _REFUSAL = re.compile(
     r"\bI(?:'m|’m| am) (?:very |so |really )?sorry,? but\b.{0,60}\b"

@@ -15,7 +15,6 @@ from pipeline.corpus.repetition import loop_in
 from pipeline.corpus.residue import damaged_characters, placeholder, refusal
 from pipeline.corpus.rule_settings import Settings
 from pipeline.corpus.schemas import Candidate
-from pipeline.corpus.text import excerpt_of
 
 
 def _texts(row: Candidate) -> tuple[tuple[str, str], ...]:
@@ -50,6 +49,11 @@ _THINK_TAG = re.compile(r"</?think>")
 _BREAKS_OFF = re.compile(
     r"(?:[,=+(\[{&]|\\|\b(?:the|an|of|to|and|with|from|because|which|where|for|is|are))\Z"
 )
+ENDING_CHARACTERS = 200
+LONG_REASONING = 500
+"""Characters; reasoning of such length ends its last sentence with a mark, unless that
+sentence states the answer. Of 282 honest ones none ended in a letter, of cut ones 88 %."""
+MIN_BLANKS_OF_SENTENCE = 4
 
 
 def unfinished_thinking(row: Candidate, _: Settings) -> str | None:
@@ -57,9 +61,16 @@ def unfinished_thinking(row: Candidate, _: Settings) -> str | None:
     for field, text in _texts(row)[1:]:
         if "think>" in text and (tag := _THINK_TAG.search(text)) is not None:
             return f"{tag.group()} in the {field}"
-    ending = row.thinking[-40:].rstrip()
-    if ending and _BREAKS_OFF.search(ending) is not None:
-        return f"the reasoning breaks off: {excerpt_of(ending)!r}"
+    ending = row.thinking[-ENDING_CHARACTERS:].rstrip()
+    line = ending.rpartition("\n")[2]
+    in_sentence = (
+        len(row.thinking) >= LONG_REASONING
+        and line[-1:].islower()
+        and line.count(" ") >= MIN_BLANKS_OF_SENTENCE
+        and row.gold not in line
+    )
+    if in_sentence or _BREAKS_OFF.search(line) is not None:
+        return f"the reasoning breaks off: {line[-40:]!r}"
     return None
 
 

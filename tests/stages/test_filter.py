@@ -131,7 +131,7 @@ def outputs() -> dict[str, str]:
     return {path.name: sha256_file(path) for path in OUT.iterdir()}
 
 
-@pytest.mark.parametrize(("workers", "shard_mib"), [(1, 0.0005), (4, 0.002), (4, 0.00002)])
+@pytest.mark.parametrize(("workers", "shard_mib"), [(1, 0.0005), (4, 0.002), (4, 0.0002)])
 def test_workers_and_shards_change_no_byte(project: Path, workers: int, shard_mib: float) -> None:
     prepare(project, CLEAN + DIRT)
     stage.main(make_params(**{"holdout.reinforcement_share": 0.2}))

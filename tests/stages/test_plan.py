@@ -37,7 +37,12 @@ def load(name: str) -> Any:
 
 def test_the_files_hold_what_later_stages_read(inputs: Path) -> None:
     main(make_params())
-    assert load("corpus.json") == {"sequence_tokens": 512, "token_budget": None}
+    assert load("corpus.json") == {
+        "sequence_tokens": 512,
+        "token_budget": None,
+        "bands": [512],
+        "stages": [],
+    }
     assert set(load("evaluation.json")) == {
         "problems", "samples_per_problem", "max_new_tokens", "batch_sequences", "device", "dtype",
         "quantization", "threads",
@@ -50,6 +55,18 @@ def test_the_files_hold_what_later_stages_read(inputs: Path) -> None:
         "accumulation": 1,
         "sequence_tokens": 512,
         "sequences_per_step": 2,
+        "stages": [
+            {
+                "sequence_tokens": 512,
+                "share": 1.0,
+                "tiers": None,
+                "steps": 160,
+                "tokens": 160 * 1024,
+                "micro_batch_sequences": 2,
+                "accumulation": 1,
+                "sequences_per_step": 2,
+            }
+        ],
         "gradient_checkpointing": False,
         "loss_chunk_positions": 2048,
         "compute_dtype": "bfloat16",

@@ -49,6 +49,13 @@ def test_a_run_leaves_its_record_and_a_published_pair(
     assert record["ended_by"] == "steps"
     assert record["devices"] == ["a processor"]
     assert record["passes"] == pytest.approx(2.0)
+    curriculum = record["curriculum"]
+    assert curriculum["passes"] == {"all": 2.0}
+    assert list(curriculum["sources"].values()) == [2.0, 2.0, 2.0]
+    (stage,) = curriculum["stages"]
+    assert (stage["steps"], stage["tokens"]) == (6, record["tokens"])
+    assert stage["last_loss"] == record["final_loss"] != stage["first_loss"]
+    assert curriculum["planned"]["passes"] == curriculum["passes"]
     with (train.OUT / "steps.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4, 5, 6]

@@ -236,12 +236,12 @@ PROBLEMS = st.builds(story, st.integers(5, 9), st.integers(1, 2), st.sampled_fro
 SHORT = st.sampled_from(["What is 2 + 2?", "what is  2 + 2", "What is 2 + 3?", "Find x", "Find y"])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.tuples(PROBLEMS | SHORT, st.sampled_from(["4", "5"])), min_size=4, max_size=24),
     st.lists(PROBLEMS, max_size=2),
     st.integers(0, 3),
-    st.sampled_from([40, 700, 2**20]),
+    st.sampled_from([700, 2**20]),
 )
 def test_no_problem_and_no_near_copy_is_on_two_sides(
     base: Path,

@@ -18,6 +18,12 @@ SYMBOLS = [
     "The word for the middle is 中 in one script; how many strokes does the sign have, then?",
     "By a theorem of Чебышёв there is a prime between $n$ and $2n$ for every $n$ greater than 1.",
     "12 + 34 = 46, 46 * 2 = 92, 92 - 7 = 85",
+    "Integrate sin x cos x sin x cos x sin x over one period.",
+    "SingularityFunction(x, 0, 1) for x over 3 plots the beam.",
+    "As Lamé did, plot f. Plot x, x for x over 3.",
+    "data index SPX CAC SPX CAC SPX CAC, a pre hook common to both",
+    "Juan de la Cruz, Maria dos Santos van der Berg, Ludwig von Mises",
+    "Use `que los dos` as in $\\text{que los dos son para una}$ or \\[\\text{und der die das}\\].",
     "",
 ]
 
@@ -56,10 +62,43 @@ def test_other_languages_are_named(text: str, said: str) -> None:
     assert said in found
 
 
-def test_hostile_text_costs_little_time() -> None:
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Pomnožimo oba broja i zatim oduzmemo sedam od toga što smo dobili.",
+        "Obe strani delimo z dva in tako dobimo vrednost, ki jo iščemo.",
+        "Laskemme ensin luvut yhteen ja sitten jaamme sen kahdella.",
+        "Vi lægger først de to tal sammen og deler så med tre.",
+        "Vi legger først de to tallene sammen og deler så på tre.",
+        "Pagsamahin natin ang dalawang bilang upang makuha ang sagot.",
+        "Wir ziehen auf beiden Seiten sieben ab und teilen durch zwei.",
+    ],
+)
+def test_one_sentence_in_any_european_or_asian_language_is_found(sentence: str) -> None:
+    english = "We add the two numbers and then we look at what is left of the sum.\n\n" * 5
+    assert foreign(sentence) is not None
+    assert foreign(f"{english}{sentence}\n\n{english}") is not None
+
+
+def test_a_stretch_of_foreign_words_is_found_without_an_unmistakable_one() -> None:
+    words = "kita beli lima dan dua lalu bagi"
+    assert foreign(f"We look at it: {words}. That is all.") is not None
+    assert foreign("We look at Villa de la Cruz del Monte San Rafael now. That is all.") is None
+
+
+def test_greek_letters_of_formulas_pass_and_greek_words_do_not() -> None:
+    assert foreign("Let αβγ and δεζ be arcs, θωφ a third, ηκλ the last, and ά none.") is None
+    assert foreign("Η περίμετρος του τριγώνου είναι δώδεκα.") is not None
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["\\[", "\\(", "$$ ", "```", "\\begin{a}", "[asy]", "a\n", "中 ", ".", "α", "a", "$", "x'"],
+)
+@pytest.mark.parametrize("before", ["", "que los é ά "])
+def test_hostile_text_costs_one_pass(piece: str, before: str) -> None:
     started = time.perf_counter()
-    for piece in ("\\[", "\\(", "$$ ", "```", "\\begin{a}", "[asy]", "a\n", "中 "):
-        foreign(piece * 20_000)
+    foreign(before + piece * 300_000 + "a")
     assert time.perf_counter() - started < 5
 
 

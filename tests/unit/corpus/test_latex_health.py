@@ -17,6 +17,7 @@ HEAVY = "\\[\\sum_{k=1}^{n}\\frac{\\binom{n}{k}}{\\sqrt{\\frac{k}{n}}}\\le\\int_
         "\\frac{1}{1+\\frac{1}{1+\\frac{1}{1+\\frac{1}{1+\\frac{1}{1+\\frac{1}{2}}}}}}",
         "\\begin{cases} 1 \\\\ 2 \\\\ 3",
         "\\{1, 2\\} and \\{3" * 10,
+        "\\begin{matrix} a\\\\\\frac{1}{2}\\\\\\sqrt{2}\\\\b\\\\c\\\\text{d}\\end{matrix}" * 3,
         "plain words",
         "",
     ],
@@ -30,6 +31,7 @@ def test_honest_latex_passes(text: str) -> None:
     [
         ("\\" * 400 + "x" * 300, "backslashes"),
         ("a\\\\\\\\frac{1}{2} " * 6 + "words " * 40, "four backslashes"),
+        ("\\\\frac{1}{2} \\\\times \\\\sqrt{3} " * 2, "two backslashes"),
         ("\\frac{1}{2 + {3 + {4 " * 10, "braces"),
         ("} so it is " * 12, "0 opening"),
         ("\\begin{align} x " * 3, "\\begin"),

@@ -36,6 +36,13 @@ def test_a_loop_is_found_at_the_start_in_the_middle_and_at_the_end(loop: str) ->
         assert loop_in(text, 0.5) is not None
 
 
+def test_a_loop_is_quoted_from_its_beginning() -> None:
+    found = loop_in(PROSE[:1500] + "Zig and zag and zoom out. " * 60 + PROSE[1500:2000], 0.4)
+    assert found is not None
+    assert "'Zig and zag" in found
+    assert found.startswith("60 times in a row")
+
+
 def test_a_short_loop_at_the_very_end_counts_whatever_its_share() -> None:
     ending = "Let me compute once more the whole thing. " * 5
     assert "5 times" not in PROSE

@@ -13,6 +13,7 @@ import pytest
 
 from pipeline.base.chat import Chat
 from pipeline.base.grading import grade
+from pipeline.corpus import rules
 from pipeline.corpus.rules import (
     CUT,
     MARKS,
@@ -66,6 +67,41 @@ FAULTS: dict[str, dict[str, Any]] = {
     "not-english": {"thinking": "我们先把两个数相加，然后得到四。"},
 }
 
+NEAR: dict[str, dict[str, Any]] = {
+    "no-problem": {"problem": "2 + 2?"},
+    "no-solution": {"solution": "So it is four: \\boxed{4}"},
+    "nothing-after-thinking": {"solution": "\\boxed{4}", "thinking": "It must be \\boxed{4}."},
+    "unfinished-thinking": {"thinking": "Two and two make four, as we multiply by the two."},
+    "special-token": {"solution": SOUND.solution + " <|im_ends|> is no token."},
+    "labelled-wrong": {"verified": "correct"},
+    "labelled-unverifiable": {"verified": ""},
+    "no-box": {"solution": "Two and two make four. Answer: \\fbox{4}", "thinking": "\\boxed{4}."},
+    "no-gold": {"gold_from": "reference"},
+    "unreadable-gold": {"gold": "\\frac{8}{2}"},
+    "gold-symbols": {"gold": "4n + 1", "solution": "The sum is then \\boxed{4n + 1}."},
+    "prose-box": {
+        "gold": "the number " * 5 + "has been found",
+        "solution": "\\boxed{" + "the number " * 5 + "is of us}",
+        "gold_from": "reference",
+    },
+    "several-boxes": {"solution": "It is \\boxed{4.0} or rather, I think, \\boxed{4}."},
+    "wrong-answer": {"gold": "04.0"},
+    "too-short": {"solution": "So it is 4: \\boxed{4}"},
+    "too-long": {
+        "thinking": "".join(LONG.format(number) for number in range(40))[
+            : 1999 - len(SOUND.solution)
+        ].rstrip(" ")
+        + "."
+    },
+    "refusal": {"solution": "I'm sorry, but five is too much. It is \\boxed{4}."},
+    "placeholder": {"solution": "We write x^{{n}}, and two and two make \\boxed{4}."},
+    "mojibake": {"problem": "What is 2 × 2, at 30° and √2?"},
+    "html-remains": {"solution": "<span class='katex'>2</span> and 2, so it is \\boxed{4}."},
+    "broken-latex": {"solution": "\\frac\\frac{1}{2}{3} and so on gives \\boxed{4}."},
+    "repetition-loop": {"thinking": "Wait, let me look at the sum again. " * 3},
+    "not-english": {"thinking": "The sign 中 stands for the middle, and two and two make four."},
+}
+
 
 def test_a_sound_row_passes() -> None:
     judged = judge_candidate(SOUND, SETTINGS)
@@ -80,14 +116,28 @@ def test_each_rule_gives_its_reason_and_a_detail(code: str) -> None:
     assert found[1]
 
 
+@pytest.mark.parametrize("code", NEAR)
+def test_each_rule_lets_a_near_row_pass(code: str) -> None:
+    row = replace(SOUND, **NEAR[code])
+    (rule,) = [one for one in RULES if one.code == code]
+    assert rule.check(row, SETTINGS) is None
+    if code != "prose-box":  # its gold is not what the box holds
+        assert first_fault(row, SETTINGS) is None
+
+
 def test_every_rule_is_tested_and_says_what_it_means() -> None:
-    assert [rule.code for rule in RULES] == list(FAULTS)
+    assert [rule.code for rule in RULES] == list(FAULTS) == list(NEAR)
     assert all(rule.meaning.endswith(".") for rule in (*RULES, *MARKS))
 
 
-def test_docs_list_every_code() -> None:
+def test_docs_list_every_rule_in_order_and_no_other() -> None:
     text = Path("docs/data.md").read_text(encoding="utf-8")
-    assert [rule.code for rule in (*RULES, *MARKS) if f"| `{rule.code}` |" not in text] == []
+    start = text.index("Rules, in the order in which they are checked")
+    listed = re.findall(r"^\| `([a-z-]+)` \|", text[start : text.index("## Panel", start)], re.M)
+    codes = [rule.code for rule in (*RULES, *MARKS)]
+    assert listed[: len(codes)] == codes
+    quality = Path("docs/quality.md").read_text(encoding="utf-8")
+    assert [code for code in (*codes, CUT, "canned") if f"`{code}`" not in quality] == []
 
 
 @pytest.mark.parametrize(
@@ -119,6 +169,24 @@ def test_a_reply_that_could_not_be_read_keeps_its_fault() -> None:
     assert judge_candidate(row, SETTINGS).fault == row.fault
 
 
+def test_length_limits_belong_to_what_is_allowed() -> None:
+    filters = {"filter.min_solution_characters": 30, "filter.max_reply_characters": 40}
+    settings = replace(SETTINGS, filter=make_params(**filters).filter)
+    lengths = {29: "too-short", 30: None, 40: None, 41: "too-long"}
+    for length, code in lengths.items():
+        thinking = ("So two and two make four, by all accounts")[: length - len("\\boxed{4}") - 1]
+        row = replace(SOUND, solution="\\boxed{4}", thinking=thinking + ".")
+        assert len(row.thinking) + len(row.solution) == length
+        found = first_fault(row, settings)
+        assert (found and found[0]) == code
+
+
+def test_nothing_is_cut_that_would_change_the_grade(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "grade_reply", lambda reply, _: len(reply))
+    row = replace(SOUND, solution=SOUND.solution + "\n\nI hope that this helps you!")
+    assert judge_candidate(row, SETTINGS).row is row
+
+
 def test_other_languages_stay_if_the_run_wants_them() -> None:
     settings = replace(SETTINGS, filter=make_params(**{"filter.english_only": False}).filter)
     assert first_fault(replace(SOUND, **FAULTS["not-english"]), settings) is None
@@ -127,6 +195,30 @@ def test_other_languages_stay_if_the_run_wants_them() -> None:
 def test_think_tags_left_in_a_reply_are_unfinished_thinking() -> None:
     row = replace(SOUND, solution="<think> so it is \\boxed{4}.")
     assert first_fault(row, SETTINGS) == ("unfinished-thinking", "<think> in the reply")
+
+
+WORK = "We add the first number to the second one and look at {} of them. "
+THOUGHT = "".join(map(WORK.format, range(12)))
+
+
+@pytest.mark.parametrize(
+    ("ending", "finished"),
+    [
+        ("So both of them together are fo", False),
+        ("So both of them together are four,", False),
+        ("So both of them together are four.", True),
+        ("So both of them together make 4 pears", True),
+        ("**Final answer**\nfour", True),
+        ("\\[ 2 + 2 = 4 \\]", True),
+    ],
+)
+def test_long_reasoning_ends_its_last_sentence(ending: str, finished: bool) -> None:
+    row = replace(SOUND, thinking=THOUGHT + ending, solution="\\boxed{4}")
+    fault = first_fault(row, SETTINGS)
+    assert (fault is None) == finished
+    if fault is not None:
+        assert fault[0] == "unfinished-thinking"
+        assert fault[1].endswith(f"{ending}'")
 
 
 def test_text_after_the_answer_is_cut_counted_and_graded_again() -> None:

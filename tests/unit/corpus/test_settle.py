@@ -51,11 +51,11 @@ def test_dropped_rows_of_both_steps_come_in_the_order_of_the_file(
     assert [one.origin for one in found.kept] == [f"f0.jsonl:{n}" for n in (1, 4, 5, 6, 7, 8)]
 
 
-@pytest.mark.parametrize("cut", [1, 90, 200, 500])
+@pytest.mark.parametrize("cut", [1, 200, 500])
 def test_where_shards_are_cut_changes_nothing(base: Path, tmp_path: Path, cut: int) -> None:
     rows: list[Any] = [
         row(f"Problem {n % 17}?", n % 17, f"Try {n // 20} shows that it is", answer=n % 17, id=n)
-        for n in range(40)
+        for n in range(34)
     ]
     rows[5], rows[9] = b"{", {"problem": "Problem 3?", "answer": "0"}
     rows[30]["id"] = 3

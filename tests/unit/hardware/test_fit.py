@@ -16,7 +16,6 @@ from pipeline.hardware.fit import (
     Fitter,
     candidate_lengths,
     choose_fit,
-    sequences_per_step,
 )
 from pipeline.hardware.machine import Gpu, Machine
 from tests.support.machines import (
@@ -43,14 +42,6 @@ def fit_on(machine: Machine, shape: ModelShape = QWEN3_14B, **overrides: Any) ->
     devices = choose_devices(params, machine, [])
     fitter = Fitter(shape, params, devices, choose_dtype(params, devices, []))
     return choose_fit(fitter, storage_options(params, devices, machine))[0]
-
-
-@pytest.mark.parametrize(
-    ("tokens", "length", "ranks", "expected"),
-    [(65536, 16384, 1, 4), (65536, 16384, 8, 8), (1000, 512, 1, 1), (64, 512, 2, 2), (30, 9, 2, 4)],
-)
-def test_sequences_of_a_step(tokens: int, length: int, ranks: int, expected: int) -> None:
-    assert sequences_per_step(tokens, length, ranks) == expected
 
 
 def test_a_large_card_takes_the_longest_sequences_unquantised() -> None:
@@ -130,6 +121,29 @@ def test_a_refusal_names_only_ways_that_work() -> None:
     assert "plan.sequence_tokens: 3072" in caught.value.remedy
     assert "nf4" not in caught.value.remedy
     assert fit_on(T4X2, **{"plan.sequence_tokens": 3072}).setting.sequence_tokens == 3072
+
+
+CURRICULUM = {
+    "curriculum.bands": [2048, 4096, 8192, 16384],
+    "curriculum.stages": [
+        {"sequence_tokens": 4096, "share": 1, "tiers": None},
+        {"sequence_tokens": 16384, "share": 1, "tiers": None},
+    ],
+}
+
+
+def test_the_longest_stage_decides_the_length() -> None:
+    assert fit_on(H200X1, **CURRICULUM).setting.sequence_tokens == 16384
+    assert candidate_lengths(make_params(**{**JOB, **CURRICULUM}), QWEN3_14B) == [16384]
+    with pytest.raises(UserError, match=r"curriculum\.stages: 16384 is more than the base's 8192"):
+        fit_on(CPU_BF16, SMOLLM2, **CURRICULUM)
+
+
+def test_a_curriculum_that_does_not_fit_is_told_shorter_stages() -> None:
+    with pytest.raises(UserError) as caught:
+        fit_on(T4X2, **CURRICULUM)
+    assert "curriculum.stages with sequences of at most: 3072" in caught.value.remedy
+    assert "plan.sequence_tokens" not in caught.value.remedy
 
 
 def test_a_refusal_offers_nf4_when_it_was_ruled_out() -> None:

@@ -137,5 +137,5 @@ def test_documents_that_do_not_match_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         sources_of(data, packed)
     path.unlink()
-    with pytest.raises(UserError, match="documents.jsonl: cannot be read"):
+    with pytest.raises(UserError, match=r"documents\.jsonl: cannot be read"):
         sources_of(data, packed)

@@ -2,122 +2,164 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from tokenizers import normalizers, processors
+from tokenizers import pre_tokenizers, processors
 
 from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
-from pipeline.base.progress import Progress
+from pipeline.base.prompt_variants import Prompts
 from pipeline.base.records import Trace
-from pipeline.packing.encoding import (
-    Document,
-    Encoding,
-    describe_documents,
-    describe_tokenizer,
-    encode_traces,
-    prove_mask,
-    trained_mask,
-)
+from pipeline.packing.encoding import Document, encode_documents, refusal
+from tests.support.packing import sum_trace
 from tests.support.settings import make_params
 from tests.support.tiny import CHATML, write_tiny_tokenizer
-from tests.support.traces import make_trace
-
-PROMPT = make_params().prompt
 
 OPENS_EMPTY_THINKING = CHATML.replace("assistant\n", "assistant\n<think>\n\n</think>\n\n")
 PRINTS_BOS = "{{ bos_token }}" + CHATML
+CODE = "Run it:\n```python\nprint(6 * 7)\n```\n"
+OUTPUT = "<output>\n42\n</output>"
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    write_tiny_tokenizer(folder)
-    return folder
+def encode(prompts: Prompts, *traces: Trace) -> list[Document]:
+    return encode_documents(prompts, traces, 0)
 
 
-@pytest.fixture
-def chat(base: Path) -> Chat:
-    return Chat(base, PROMPT)
-
-
-def trace(number: int = 1, thinking: str = "", solution: str | None = None) -> Trace:
-    problem = f"What is {number} + 1?"
-    if solution is None:
-        solution = f"We add 1 to {number}.\n\nThe answer is \\boxed{{{number + 1}}}."
-    where = f"sums.jsonl:{number}"
-    return make_trace(
-        problem, str(number + 1), thinking=thinking, solution=solution, source="sums", origin=where
-    )
-
-
-def encode(chat: Chat, traces: list[Trace], limit: int = 512) -> Encoding:
-    return encode_traces(chat, traces, limit, Progress("t", "rows", None, stream=io.StringIO()))
-
-
-def learnt_text(chat: Chat, document: Document) -> str:
-    ids = document.ids[trained_mask(document)].tolist()
+def learnt(chat: Chat, document: Document) -> str:
+    ids = [one for one, trained in zip(document.ids, document.mask().tolist()) if trained]
     return str(chat.tokenizer.decode(ids, skip_special_tokens=False))
 
 
-def with_template(folder: Path, template: str, **config: Any) -> Chat:
+def with_template(folder: Path, template: str, **config: Any) -> Prompts:
     write_tiny_tokenizer(folder, template)
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **config}))
-    return Chat(folder, PROMPT)
+    return Prompts(folder, make_params().prompt)
 
 
-def test_batches_give_the_ids_that_the_chat_gives_one_by_one(chat: Chat) -> None:
-    rows = [trace(n, "Think. " * (n % 3)) for n in range(1, 301)]  # more than one batch
-    for row, document in zip(rows, encode(chat, rows).documents, strict=True):
-        one = chat.encode(row.problem, row.thinking, row.solution)
-        assert document.ids.tolist() == one.prompt + one.reply
-        assert document.prompt_tokens == len(one.prompt)
-        assert document.ids.dtype == np.int32
+def test_batches_give_the_ids_that_the_chat_gives_one_by_one(prompts: Prompts) -> None:
+    rows = [sum_trace(n, "Think. " * (n % 3)) for n in range(1, 40)]
+    for row, document in zip(rows, encode(prompts, *rows), strict=True):
+        one = prompts.main.encode(row.problem, row.thinking, row.solution)
+        assert (document.prompt, document.reply) == (one.prompt, one.reply)
+        assert document.trace is row
 
 
-def test_reply_and_end_token_are_learnt_and_nothing_else(chat: Chat) -> None:
-    row = trace(7, thinking="7 and 1 make 8.")
-    (document,) = encode(chat, [row]).documents
+def test_reply_and_end_token_are_learnt_and_nothing_else(prompts: Prompts) -> None:
+    row = sum_trace(7, thinking="7 and 1 make 8.")
+    (document,) = encode(prompts, row)
     reply = f"<think>\n7 and 1 make 8.\n</think>\n\n{row.solution}"
-    assert learnt_text(chat, document) == reply + "<|im_end|>"
-    mask = trained_mask(document)
-    assert 0 < mask.sum() < len(mask)
-    assert not mask[0]
+    assert learnt(prompts.main, document) == reply + "<|im_end|>"
+    mask = document.mask()
+    assert document.trained_tokens == mask.sum() < len(mask)
+    assert not mask[: len(document.prompt)].any()
     assert mask[-1]
 
 
-def test_end_token_is_learnt_though_it_is_the_pad_token_too(chat: Chat) -> None:
-    assert chat.pad_id == chat.end_id
-    for document in encode(chat, [trace(1), trace(123456)]).documents:
-        assert document.ids[-1] == chat.end_id
-        assert trained_mask(document)[-1]
+def test_end_token_is_learnt_though_it_is_the_pad_token_too(prompts: Prompts) -> None:
+    assert prompts.main.pad_id == prompts.main.end_id
+    for document in encode(prompts, sum_trace(1), sum_trace(123456)):
+        assert document.ids[-1] == prompts.main.end_id
+        assert document.mask()[-1]
 
 
 def test_block_that_the_template_opens_is_prompt_not_reply(tmp_path: Path) -> None:
-    chat = with_template(tmp_path, OPENS_EMPTY_THINKING)
-    (document,) = encode(chat, [trace(3)]).documents
-    assert learnt_text(chat, document).startswith("We add 1 to 3.")
-    prompt = document.ids[: document.prompt_tokens].tolist()
-    assert prompt == chat.prompt_ids(trace(3).problem)  # what an evaluation starts from
-    assert chat.tokenizer.decode(prompt, skip_special_tokens=False).endswith("</think>\n\n")
+    prompts = with_template(tmp_path, OPENS_EMPTY_THINKING)
+    (document,) = encode(prompts, sum_trace(3))
+    assert learnt(prompts.main, document).startswith("We add 1 to 3.")
+    assert document.prompt == prompts.main.prompt_ids(sum_trace(3).problem)
+    shown = prompts.main.tokenizer.decode(document.prompt, skip_special_tokens=False)
+    assert shown.endswith("</think>\n\n")
 
 
 def test_begin_token_of_the_template_is_not_doubled_by_the_tokenizer(tmp_path: Path) -> None:
-    chat = with_template(tmp_path, PRINTS_BOS, bos_token="<|endoftext|>")
-    bos = chat.tokenizer.token_to_id("<|endoftext|>")
-    chat.tokenizer.post_processor = processors.TemplateProcessing(
+    prompts = with_template(tmp_path, PRINTS_BOS, bos_token="<|endoftext|>")
+    tokenizer = prompts.main.tokenizer
+    bos = tokenizer.token_to_id("<|endoftext|>")
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", bos)]
     )
-    (document,) = encode(chat, [trace(3)]).documents
-    assert document.ids.tolist().count(bos) == 1
-    assert document.ids[0] == bos
-    assert document.ids[:8].tolist() == chat.prompt_ids(trace(3).problem)[:8]
+    row = sum_trace(3, solution=CODE + OUTPUT)
+    (document,) = encode(prompts, row)
+    assert (document.ids.count(bos), document.ids[0]) == (1, bos)
+    assert OUTPUT not in learnt(prompts.main, document)
+
+
+def test_every_row_has_the_prompt_of_its_variant(base: Path) -> None:
+    bare = {
+        "name": "bare",
+        "weight": 1.0,
+        "system": None,
+        "instruction": "",
+        "thinking": "template",
+    }
+    prompts = Prompts(base, make_params(**{"prompt.variants": [bare]}).prompt)
+    rows = [sum_trace(n) for n in range(1, 30)]
+    documents = encode(prompts, *rows)
+    assert {document.variant for document in documents} == {"main", "bare"}
+    for row, document in zip(rows, documents, strict=True):
+        assert document.trace is row
+        assert document.variant == prompts.variant_of(row.id, 0)
+        assert document.prompt == prompts.chats[document.variant].prompt_ids(row.problem)
+
+
+def test_what_a_tool_wrote_is_not_learnt(prompts: Prompts) -> None:
+    row = sum_trace(1, solution=f"{CODE}{OUTPUT}\nSo \\boxed{{42}}.")
+    (document,) = encode(prompts, row)
+    assert learnt(prompts.main, document) == f"{CODE}\nSo \\boxed{{42}}.<|im_end|>"
+    assert document.tool_spans == 1
+    mask = document.mask()
+    assert document.trained_tokens == mask.sum()
+    shown = [i for i, trained in zip(document.reply, mask[len(document.prompt) :]) if not trained]
+    assert prompts.main.tokenizer.decode(shown, skip_special_tokens=False) == OUTPUT
+
+
+def test_a_token_across_the_border_of_a_tool_output_is_not_learnt(tmp_path: Path) -> None:
+    tokenizer = write_tiny_tokenizer(tmp_path)
+    # A piece of the vocabulary that joins the end of the output and what follows.
+    tree = json.loads(tokenizer.to_str())
+    tree["model"]["vocab"][">."] = len(tree["model"]["vocab"])
+    tree["model"]["merges"].append([">", "."])
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tree))
+    prompts = Prompts(tmp_path, make_params().prompt)
+    (document,) = encode(prompts, sum_trace(1, solution=f"{CODE}{OUTPUT}. Done."))
+    assert learnt(prompts.main, document) == f"{CODE} Done.<|im_end|>"
+
+
+def test_offsets_of_a_tokenizer_that_trims_blanks(tmp_path: Path) -> None:
+    tokenizer = write_tiny_tokenizer(tmp_path)
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    prompts = Prompts(tmp_path, make_params().prompt)
+    (document,) = encode(prompts, sum_trace(1, solution=f"{CODE}<output>\n  4\n\n2 </output>\nB"))
+    assert "4" not in learnt(prompts.main, document)
+    said = learnt(prompts.main, document)
+    assert said.startswith(CODE.strip())
+    assert said.endswith("B<|im_end|>")
+
+
+def test_offsets_behind_a_line_end(tmp_path: Path) -> None:
+    """Replies that are encoded behind a line end, as those of a SentencePiece vocabulary."""
+    tokenizer = write_tiny_tokenizer(tmp_path)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    prompts = Prompts(tmp_path, make_params().prompt)
+    (document,) = encode(prompts, sum_trace(1, solution=f"{CODE}{OUTPUT}\nSo 42."))
+    assert learnt(prompts.main, document) == f"{CODE}\nSo 42.<|im_end|>"
+
+
+def test_empty_reply_is_refused(prompts: Prompts) -> None:
+    with pytest.raises(UserError, match=r"sums\.jsonl:1: the reply of this row has no tokens"):
+        encode(prompts, sum_trace(1, solution=" \n"))
+
+
+def test_template_without_a_prompt_is_refused(tmp_path: Path) -> None:
+    silent = "{% if not add_generation_prompt %}" + CHATML + "{% endif %}"
+    with pytest.raises(UserError, match=r"prompt of this row .* chat template"):
+        encode(with_template(tmp_path, silent), sum_trace(1))
 
 
 def test_length_limit_saved_with_the_tokenizer_cuts_nothing(tmp_path: Path) -> None:
@@ -125,136 +167,31 @@ def test_length_limit_saved_with_the_tokenizer_cuts_nothing(tmp_path: Path) -> N
     tokenizer.enable_truncation(5)
     tokenizer.enable_padding(length=9)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    chat = Chat(tmp_path, PROMPT)
-    (document,) = encode(chat, [trace(3)]).documents
-    assert learnt_text(chat, document) == trace(3).solution + "<|im_end|>"
+    prompts = Prompts(tmp_path, make_params().prompt)
+    row = sum_trace(3, solution=f"{CODE}{OUTPUT}")
+    (document,) = encode(prompts, row)
+    assert learnt(prompts.main, document) == f"{CODE}<|im_end|>"
+    assert len(document.prompt) > 9
 
 
-def test_rows_longer_than_a_sequence_are_dropped_whole_and_counted(chat: Chat) -> None:
-    rows = [trace(1), trace(2), trace(3, solution="again and " * 40 + "\\boxed{4}")]
-    sizes = [len(document.ids) for document in encode(chat, rows).documents]
-    encoding = encode(chat, rows, limit=max(sizes[:2]))
-    assert [one.trace for one in encoding.documents] == rows[:2]
-    assert encoding.dropped == {"too-long": 1}
-    assert encoding.dropped_tokens == sizes[2]
-    counts = describe_documents(encoding)
-    assert counts["tokens"] + counts["dropped_tokens"] == sum(sizes)
-    assert counts["documents"] == 2
-    assert 0 < counts["trained_tokens"] < counts["tokens"]
+def reason(prompts: Prompts, row: Trace, limit: int = 512) -> str | None:
+    (document,) = encode(prompts, row)
+    refused = refusal(document, prompts.main.end_id, limit)
+    return refused[0] if refused else None
 
 
-def test_row_of_exactly_the_limit_stays(chat: Chat) -> None:
-    size = len(encode(chat, [trace(1)]).documents[0].ids)
-    assert encode(chat, [trace(1)], limit=size).dropped == {}
+def test_a_row_that_fits_exactly_is_taken_and_one_token_more_is_refused(prompts: Prompts) -> None:
+    (document,) = encode(prompts, sum_trace(1))
+    assert reason(prompts, sum_trace(1), len(document.ids)) is None
+    assert reason(prompts, sum_trace(1), len(document.ids) - 1) == "too-long"
 
 
-def test_sequences_too_short_for_most_rows_stop_the_run(chat: Chat) -> None:
-    with pytest.raises(UserError, match=r"2 of 2 rows .* 16 tokens .*plan.sequence_tokens"):
-        encode(chat, [trace(1), trace(2)], limit=16)
+def test_reply_that_spells_the_end_token_is_refused(prompts: Prompts) -> None:
+    row = sum_trace(1, solution="It is 2.<|im_end|> So \\boxed{2}.")
+    assert reason(prompts, row) == "end-token-inside"
 
 
-def test_no_rows_at_all_stop_the_run(chat: Chat) -> None:
-    with pytest.raises(UserError, match="0 rows are left"):
-        encode(chat, [])
-
-
-def test_reply_that_spells_the_end_token_is_dropped(chat: Chat) -> None:
-    bad = trace(1, solution="It is 2.<|im_end|> So \\boxed{2}.")
-    assert encode(chat, [bad, trace(2)]).dropped == {"end-token-inside": 1}
-
-
-def test_empty_reply_is_refused(chat: Chat) -> None:
-    with pytest.raises(UserError, match=r"sums\.jsonl:1: the reply of this row has no tokens"):
-        encode(chat, [trace(1, solution=" \n")])
-
-
-def test_template_without_a_prompt_is_refused(tmp_path: Path) -> None:
-    silent = "{% if not add_generation_prompt %}" + CHATML + "{% endif %}"
-    chat = with_template(tmp_path, silent)
-    with pytest.raises(UserError, match=r"prompt of this row .* chat template"):
-        encode(chat, [trace(1)])
-
-
-@pytest.fixture
-def stored(chat: Chat) -> tuple[Trace, Any, Any]:
-    (document,) = encode(chat, [trace(9, thinking="One more.")]).documents
-    return document.trace, document.ids, trained_mask(document)
-
-
-def test_proof_accepts_a_right_mask(chat: Chat, stored: tuple[Trace, Any, Any]) -> None:
-    prove_mask(chat, *stored)
-
-
-def shifted(mask: Any, by: int) -> Any:
-    return np.arange(len(mask)) >= int(mask.argmax()) + by
-
-
-@pytest.mark.parametrize(
-    ("name", "spoil"),
-    [
-        ("one token of the prompt", lambda mask: shifted(mask, -1)),
-        ("first token of the reply left out", lambda mask: shifted(mask, 1)),
-        ("everything", np.ones_like),
-        ("nothing", np.zeros_like),
-        ("end token left out", lambda mask: mask & (np.arange(len(mask)) < len(mask) - 1)),
-    ],
-)
-def test_proof_refuses_a_wrong_mask(
-    name: str, spoil: Any, chat: Chat, stored: tuple[Trace, Any, Any]
-) -> None:
-    row, ids, mask = stored
-    with pytest.raises(UserError, match=r"sums\.jsonl:9"):
-        prove_mask(chat, row, ids, spoil(mask))
-
-
-def test_proof_refuses_ids_of_another_reply(chat: Chat, stored: tuple[Trace, Any, Any]) -> None:
-    with pytest.raises(UserError, match="the trained tokens read"):
-        prove_mask(chat, trace(10), *stored[1:])
-
-
-def test_proof_allows_unicode_normalisation_only(tmp_path: Path) -> None:
-    tokenizer = write_tiny_tokenizer(tmp_path)
-    row = trace(1, solution="Cafe\u0301: \\boxed{2}")
-    for normaliser, fine in ((normalizers.NFC(), True), (normalizers.Lowercase(), False)):
-        tokenizer.normalizer = normaliser
-        tokenizer.save(str(tmp_path / "tokenizer.json"))
-        chat = Chat(tmp_path, PROMPT)
-        (document,) = encode(chat, [row]).documents
-        if fine:
-            prove_mask(chat, row, document.ids, trained_mask(document))
-        else:
-            with pytest.raises(UserError, match="alters text"):
-                prove_mask(chat, row, document.ids, trained_mask(document))
-
-
-def test_tokenizer_hash_changes_with_one_character_of_the_template(tmp_path: Path) -> None:
-    before = describe_tokenizer(with_template(tmp_path, CHATML))
-    assert describe_tokenizer(with_template(tmp_path, CHATML)) == before
-    after = describe_tokenizer(with_template(tmp_path, CHATML + " "))
-    assert after["tokenizer_sha256"] != before["tokenizer_sha256"]
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({}, []),
-        ({"config.json": {"eos_token_id": 2}}, [2]),
-        ({"config.json": {"eos_token_id": 2}, "generation_config.json": {}}, [2]),
-        (
-            {
-                "config.json": {"eos_token_id": 2},
-                "generation_config.json": {"eos_token_id": [0, 2]},
-            },
-            [0, 2],
-        ),
-    ],
-)
-def test_end_tokens_that_the_base_declares(
-    tmp_path: Path, files: dict[str, Any], expected: list[int]
-) -> None:
-    chat = with_template(tmp_path, CHATML)
-    for name, content in files.items():
-        (tmp_path / name).write_text(json.dumps(content))
-    facts = describe_tokenizer(chat)
-    assert facts["base_end_ids"] == expected
-    assert (facts["end_text"], facts["end_id"], facts["pad_id"]) == ("<|im_end|>", 2, 2)
+def test_a_reply_that_a_tool_wrote_alone_is_refused(prompts: Prompts) -> None:
+    wholly = "<|tool_output|>42<|/tool_output|>"
+    assert reason(prompts, sum_trace(1, solution=wholly)) == "nothing-to-learn"
+    assert reason(prompts, sum_trace(1, solution=wholly + " So 42.")) is None

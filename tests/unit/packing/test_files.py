@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,94 +12,145 @@ import pytest
 from pipeline.base.artifacts import sha256_file
 from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
-from pipeline.packing.encoding import Document
-from pipeline.packing.files import prove_masks, write_arrays
-from tests.support.settings import make_params
-from tests.support.tiny import write_tiny_tokenizer
-from tests.support.traces import make_trace
+from pipeline.packing.buckets import Layout, lay_out
+from pipeline.packing.encoded import Encoded
+from pipeline.packing.files import array_faults, write_packed
+from pipeline.packing.stored import Stored
+from tests.support.packing import encode_traces, sum_trace
+
+TOOL = "```py\n6\n```\n<output>\n6\n</output>\nSo 6."
+ROWS = [sum_trace(n, "Carry. " * (n % 7), TOOL if n % 5 == 0 else None) for n in range(1, 31)]
+ARRAYS = ("tokens", "trained", "document_lengths", "sequence_documents")
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
-    folder = tmp_path_factory.mktemp("base")
-    write_tiny_tokenizer(folder)
-    return Chat(folder, make_params().prompt)
+def encoded(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Encoded:
+    return encode_traces(base, tmp_path_factory.mktemp("parts"), ROWS, 11, 10, 9)
 
 
-def document(chat: Chat, number: int) -> Document:
-    problem, solution = f"Say {number}.", f"{number} " * number
-    row = make_trace(problem, solution=solution, source="s", origin=f"s.jsonl:{number}")
-    one = chat.encode(problem, "", solution)
-    return Document(row, np.array(one.prompt + one.reply, dtype=np.int32), len(one.prompt))
+@pytest.fixture(scope="module")
+def layout(encoded: Encoded) -> Layout:
+    return lay_out(encoded, [128, 512], by_tier=True)
 
 
-SEQUENCES = [[2], [0, 1], [3]]
-
-
-@pytest.fixture
-def documents(chat: Chat, tmp_path: Path) -> list[Document]:
-    documents = [document(chat, number) for number in (1, 2, 3, 4)]
-    write_arrays(tmp_path, documents, SEQUENCES)
-    return documents
-
-
-def test_documents_lie_end_to_end_in_the_order_of_their_sequences(
-    tmp_path: Path, documents: list[Document]
+def test_unpacked_documents_and_masks_are_those_that_went_in(
+    encoded: Encoded, layout: Layout, chat: Chat, tmp_path: Path
 ) -> None:
-    stored = [documents[n] for n in (2, 0, 1, 3)]
-    tokens, trained, lengths, counts = (
-        np.load(tmp_path / f"{name}.npy")
-        for name in ("tokens", "trained", "document_lengths", "sequence_documents")
-    )
-    assert tokens.tolist() == [i for one in stored for i in one.ids.tolist()]
-    assert lengths.tolist() == [len(one.ids) for one in stored]
-    assert counts.tolist() == [1, 2, 1]
-    assert len(trained) == len(tokens) == lengths.sum()
-    assert counts.sum() == len(lengths)
+    write_packed(tmp_path, encoded, layout)
+    tokens, trained, lengths, counts = (np.load(tmp_path / f"{name}.npy") for name in ARRAYS)
     assert [str(a.dtype) for a in (tokens, trained, lengths, counts)] == [
         "int32", "bool", "int32", "int32",
     ]  # fmt: skip
+    assert np.array_equal(counts, layout.counts)
+    starts = np.cumsum(lengths) - lengths
+    for number, start, length in zip(layout.documents.tolist(), starts, lengths):
+        row = ROWS[number]
+        one = chat.encode(row.problem, row.thinking, row.solution)
+        assert tokens[start : start + length].tolist() == one.prompt + one.reply
+        mask = trained[start : start + length]
+        assert not mask[: len(one.prompt)].any()
+        missing = int((~mask[len(one.prompt) :]).sum())
+        assert (missing > 0) == (row.solution == TOOL)
+        assert mask.sum() == encoded.trained[number]
 
 
-def test_first_token_of_every_document_carries_no_loss(
-    tmp_path: Path, documents: list[Document]
+def test_first_token_of_every_document_carries_no_loss(  # C06
+    encoded: Encoded, layout: Layout, tmp_path: Path
 ) -> None:
-    lengths = np.load(tmp_path / "document_lengths.npy")
-    trained = np.load(tmp_path / "trained.npy")
+    write_packed(tmp_path, encoded, layout)
+    lengths, trained = np.load(tmp_path / "document_lengths.npy"), np.load(tmp_path / "trained.npy")
     starts = np.cumsum(lengths) - lengths
     assert not trained[starts].any()
     assert trained[starts + lengths - 1].all()
 
 
-def test_documents_file_says_where_each_row_went(tmp_path: Path, documents: list[Document]) -> None:
-    rows = [json.loads(line) for line in (tmp_path / "documents.jsonl").read_text().splitlines()]
-    assert [(row["origin"], row["sequence"]) for row in rows] == [
-        ("s.jsonl:3", 0), ("s.jsonl:1", 1), ("s.jsonl:2", 1), ("s.jsonl:4", 2),
-    ]  # fmt: skip
-    assert rows[0]["length"] == len(documents[2].ids)
-    assert rows[0]["id"] == documents[2].trace.id
-
-
-def test_hashes_are_those_of_the_files_and_repeat(chat: Chat, tmp_path: Path) -> None:
-    documents = [document(chat, number) for number in (1, 2, 3, 4)]
-    first = write_arrays(tmp_path / "a", documents, SEQUENCES)
-    assert write_arrays(tmp_path / "b", documents, SEQUENCES) == first
-    for name, entry in first.items():
-        assert entry["sha256"] == sha256_file(tmp_path / f"a/{name}.npy")
+@pytest.mark.parametrize("block", [1, 100, 1000])
+def test_blocks_change_no_byte(
+    encoded: Encoded, layout: Layout, tmp_path: Path, block: int
+) -> None:
+    whole = write_packed(tmp_path / "a", encoded, layout)
+    assert write_packed(tmp_path / "b", encoded, layout, block) == whole
+    for name in (*(f"{name}.npy" for name in ARRAYS), "documents.jsonl"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert not list((tmp_path / "a").glob(".*"))
 
 
-def test_all_masks_are_read_back_when_there_are_few(
-    chat: Chat, tmp_path: Path, documents: list[Document]
+def test_files_are_those_that_numpy_would_write(
+    encoded: Encoded, layout: Layout, tmp_path: Path
 ) -> None:
-    assert prove_masks(tmp_path, chat, documents, SEQUENCES) == 4
-    assert prove_masks(tmp_path, chat, documents, SEQUENCES, most=2) == 2  # first and last
+    arrays = write_packed(tmp_path, encoded, layout)
+    for name in ARRAYS:
+        path = tmp_path / f"{name}.npy"
+        assert arrays[name]["sha256"] == sha256_file(path)
+        array = np.load(path)
+        np.save(tmp_path / "again.npy", array)
+        assert (tmp_path / "again.npy").read_bytes() == path.read_bytes()
+        assert arrays[name] | {"sha256": ""} == {
+            "dtype": str(array.dtype), "shape": list(array.shape), "sha256": "",
+        }  # fmt: skip
 
 
-def test_a_mask_that_moved_on_the_disk_is_noticed(
-    chat: Chat, tmp_path: Path, documents: list[Document]
+def test_documents_file_says_where_each_row_went(
+    encoded: Encoded, layout: Layout, tmp_path: Path
 ) -> None:
-    path = tmp_path / "trained.npy"
-    np.save(path, np.roll(np.load(path), 1))
-    with pytest.raises(UserError, match=r"s\.jsonl:3"):
-        prove_masks(tmp_path, chat, documents, SEQUENCES)
+    write_packed(tmp_path, encoded, layout)
+    rows = [json.loads(line) for line in (tmp_path / "documents.jsonl").read_text().splitlines()]
+    homes = np.repeat(np.arange(len(layout.counts)), layout.counts).tolist()
+    for row, number, home in zip(rows, layout.documents.tolist(), homes, strict=True):
+        trace = ROWS[number]
+        assert row == {
+            "id": trace.id,
+            "source": "sums",
+            "origin": trace.origin,
+            "tier": trace.tier,
+            "variant": "main",
+            "line": number + 1,
+            "length": encoded.lengths[number],
+            "trained": encoded.trained[number],
+            "sequence": home,
+        }
+
+
+def test_full_disk_is_refused_before_anything_is_written(
+    encoded: Encoded, layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=10_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(UserError, match="the packed corpus needs"):
+        write_packed(tmp_path, encoded, layout)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_changed_bytes_are_noticed(encoded: Encoded, layout: Layout, tmp_path: Path) -> None:
+    arrays = write_packed(tmp_path, encoded, layout)
+    assert array_faults(tmp_path, arrays) == []
+    trained = np.load(tmp_path / "trained.npy")
+    trained[0] = not trained[0]
+    np.save(tmp_path / "trained.npy", trained)
+    (fault,) = array_faults(tmp_path, arrays)
+    assert "trained.npy" in fault
+
+
+def test_stored_documents_are_found_by_number(
+    encoded: Encoded, layout: Layout, tmp_path: Path
+) -> None:
+    write_packed(tmp_path, encoded, layout)
+    stored = Stored(tmp_path)
+    sizes = [len(stored.document(number)[0]) for number in range(len(ROWS))]
+    assert sizes == encoded.lengths[layout.documents].tolist()
+    assert stored.sizes().sum() == sum(sizes)
+    assert len(stored.sizes()) == len(layout.counts)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_that_do_not_fit_together_are_refused(
+    encoded: Encoded, layout: Layout, tmp_path: Path, name: str
+) -> None:
+    write_packed(tmp_path, encoded, layout)
+    path = tmp_path / f"{name}.npy"
+    np.save(path, np.load(path)[:-1])
+    with pytest.raises(UserError, match="dvc repro -f tokenize"):
+        Stored(tmp_path)
+    path.write_bytes(b"no array")
+    with pytest.raises(UserError, match=f"{name}.npy: cannot be read"):
+        Stored(tmp_path)
