@@ -215,9 +215,8 @@ def main() -> None:
     step += ["--sequence", str(given.sequence), "--step", "ours"]
     results = {"ours": run_step(step, folder, given.core, "ours", Path(sys.executable))}
     if given.peer_python:
-        peer = str(Path(__file__).with_name("packing_peer.py"))
         for name, rows in (("TRL, 1,000 rows at a time", 1000), ("TRL, all rows", given.rows)):
-            arguments = [peer, str(folder), str(given.sequence), str(rows)]
+            arguments = ["-m", "bench.packing_peer", str(folder), str(given.sequence), str(rows)]
             results[name] = run_step(arguments, folder, given.core, f"p{rows}", given.peer_python)
     print("\n".join(report(lengths, results, given.sequence)))
     print(f"\nload {os.getloadavg()[0]:.1f} at the end")

@@ -1,6 +1,6 @@
 """TRL's `pack_dataset` on the rows of bench.packing, which starts this with another interpreter.
 
-    python bench/packing_peer.py FOLDER SEQUENCE ROWS_AT_A_TIME
+    python -m bench.packing_peer FOLDER SEQUENCE ROWS_AT_A_TIME
 
 Reads FOLDER/lengths.npy; writes a dataset with token ids of these lengths (not timed), packs it
 from the disk to the disk with strategy `bfd` and prints one line of JSON.

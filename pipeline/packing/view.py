@@ -177,9 +177,9 @@ def _rows_of(path: Path, number: int) -> Iterator[dict[str, Any]]:
                 return int(json.loads(line)["sequence"]) if line else sys.maxsize
 
             start = bisect_left(range(path.stat().st_size), number, key=bin_from)
-            stream.seek(max(0, start - 1))
+            stream.seek(start)
             if start:
-                stream.readline()
+                stream.readline()  # the rest of the line before
             for line in stream:
                 row = json.loads(line)
                 if row["sequence"] != number:

@@ -30,6 +30,8 @@ ONE_STAGE = {"sequence_tokens": 200, "token_budget": None, "bands": [200], "stag
 STAGES = [{"sequence_tokens": 400, "share": 1.0, "tiers": None}]
 STAGED = ONE_STAGE | {"sequence_tokens": 400, "bands": [80, 400], "stages": STAGES}
 OUT = Path("work/tokenize")
+BARE = {"name": "bare", "weight": 1, "system": None, "instruction": "", "thinking": "template"}
+VARIANTS = {"prompt.variants": [BARE]}
 
 
 def write_project(folder: Path, corpus: dict[str, Any]) -> None:
@@ -62,7 +64,7 @@ def finished(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         write_project(folder, STAGED if request.param == "stages" else ONE_STAGE)
-        run()
+        run(**VARIANTS)
     return folder
 
 
@@ -81,6 +83,8 @@ def test_every_row_is_packed_once_and_the_figures_agree(copied: Path) -> None:
     assert sorted(row["line"] for row in rows) == list(range(1, 21))
     assert (manifest["documents"], manifest["dropped"]) == (20, {})
     assert manifest["proven_documents"] == 20
+    assert set(manifest["variants"]) == {"main", "bare"}
+    assert manifest["variants"]["bare"] == sum(row["variant"] == "bare" for row in rows)
     tokens, trained = np.load(OUT / "tokens.npy"), np.load(OUT / "trained.npy")
     assert manifest["tokens"] == len(tokens) == sum(row["length"] for row in rows)
     assert manifest["trained_tokens"] == trained.sum() == sum(row["trained"] for row in rows)
@@ -172,6 +176,16 @@ def test_bytes_do_not_depend_on_parts_and_workers(
     assert {path.name: path.read_bytes() for path in OUT.iterdir()} == files
 
 
+def test_a_large_file_has_parts_of_the_size_of_the_settings(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "work/select/traces.jsonl").write_bytes(b"0123456789abcde\n" * 1024)
+    assert len(tokenize.plan_parts(64)) == 1
+    monkeypatch.setattr(tokenize, "SMALLEST_PART", 16)
+    assert len(tokenize.plan_parts(64)) == 32
+    assert len(tokenize.plan_parts(256 / 2**20)) == 64
+
+
 def test_one_character_of_the_template_changes_the_output(project: Path) -> None:  # B09
     first = run()
     before = sha256_file(OUT / "manifest.json")
@@ -210,7 +224,7 @@ def test_no_manifest_stands_beside_arrays_that_failed(
 
 
 def prove(capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    write_params(Path(), **{"executor.workers": 1})
+    write_params(Path(), **{"executor.workers": 1} | VARIANTS)
     code = tokenize.command(["--prove"])
     shown = capfd.readouterr()
     return code, shown.out + shown.err

@@ -37,7 +37,7 @@ def test_a_loop_is_found_at_the_start_in_the_middle_and_at_the_end(loop: str) ->
 
 
 def test_a_loop_is_quoted_from_its_beginning() -> None:
-    found = loop_in(PROSE[:1500] + "Zig and zag and zoom out. " * 60 + PROSE[1500:2000], 0.4)
+    found = loop_in(PROSE[:1410] + "Zig and zag and zoom out. " * 60 + PROSE[1500:2000], 0.4)
     assert found is not None
     assert "'Zig and zag" in found
     assert found.startswith("60 times in a row")

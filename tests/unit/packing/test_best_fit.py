@@ -54,6 +54,11 @@ def test_is_what_the_rule_gives_document_by_document(lengths: list[int]) -> None
     assert pack(lengths) == one_by_one(lengths, LIMIT)
 
 
+def test_lengths_of_more_than_16_bits_keep_to_the_rule() -> None:
+    lengths = [66_000, 5, 131_000, 70_000, 131_072, 65_535, 65_536, 3, 131_000, 1]
+    assert pack(lengths, 140_000) == one_by_one(lengths, 140_000)
+
+
 @given(LENGTHS)
 def test_every_document_is_in_exactly_one_bin(lengths: list[int]) -> None:
     assert sorted(number for one in pack(lengths) for number in one) == list(range(len(lengths)))

@@ -147,8 +147,10 @@ def test_offsets_behind_a_line_end(tmp_path: Path) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     prompts = Prompts(tmp_path, make_params().prompt)
-    (document,) = encode(prompts, sum_trace(1, solution=f"{CODE}{OUTPUT}\nSo 42."))
-    assert learnt(prompts.main, document) == f"{CODE}\nSo 42.<|im_end|>"
+    alone = prompts.main.tokenizer.encode("therefore", add_special_tokens=False).ids
+    assert alone != prompts.main.encode_replies(["therefore"])[0]
+    (document,) = encode(prompts, sum_trace(1, solution=f"therefore\n{CODE}{OUTPUT}\nSo 42."))
+    assert learnt(prompts.main, document) == f"therefore\n{CODE}\nSo 42.<|im_end|>"
 
 
 def test_empty_reply_is_refused(prompts: Prompts) -> None:

@@ -43,22 +43,22 @@ def shifted(mask: Any, by: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "spoil"),
+    ("said", "spoil"),
     [
-        ("one token of the prompt", lambda mask: shifted(mask, -1)),
-        ("first token of the reply left out", lambda mask: shifted(mask, 1)),
-        ("everything", np.ones_like),
-        ("all but the first token", lambda mask: np.arange(len(mask)) > 0),
-        ("nothing", np.zeros_like),
-        ("end token left out", lambda mask: mask & (np.arange(len(mask)) < len(mask) - 1)),
-        ("only the end token", lambda mask: np.arange(len(mask)) == len(mask) - 1),
-        ("one token inside left out", lambda mask: mask & (np.arange(len(mask)) != len(mask) - 4)),
+        ("does not begin with its prompt", lambda mask: shifted(mask, -1)),
+        ("is not trained|tokens read", lambda mask: shifted(mask, 1)),
+        ("leave the first token", np.ones_like),
+        ("does not begin with its prompt", lambda mask: np.arange(len(mask)) > 0),
+        ("train some other", np.zeros_like),
+        ("must end with", lambda mask: mask & (np.arange(len(mask)) < len(mask) - 1)),
+        ("is not trained|tokens read", lambda mask: np.arange(len(mask)) == len(mask) - 1),
+        ("is not trained|tokens read", lambda mask: mask & (np.arange(len(mask)) != len(mask) - 4)),
     ],
 )
 @pytest.mark.parametrize("row", [PLAIN, TOOL], ids=["plain", "tool"])
-def test_refuses_a_wrong_mask(prompts: Prompts, row: Trace, name: str, spoil: Any) -> None:
+def test_refuses_a_wrong_mask(prompts: Prompts, row: Trace, said: str, spoil: Any) -> None:
     ids, mask = stored(prompts, row)
-    with pytest.raises(UserError, match=r"sums\.jsonl:9"):
+    with pytest.raises(UserError, match=rf"sums\.jsonl:9: .*({said})"):
         prove(prompts.main, row, ids, spoil(mask))
 
 

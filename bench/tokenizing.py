@@ -1,6 +1,6 @@
 """Tokens a second of the tokenize stage, beside a plain loop over `encode_batch`.
 
-    python -m bench.tokenize TRACES.jsonl BASE --out FOLDER [--rounds 3] [--copies 2]
+    python -m bench.tokenizing TRACES.jsonl BASE --out FOLDER [--rounds 3] [--copies 2]
 
 TRACES.jsonl is work/select/traces.jsonl of a run, BASE a folder with a tokenizer. On one core,
 in turns, each in a fresh process that has opened the tokenizer before the clock starts:
@@ -128,7 +128,7 @@ def run_step(name: str, given: argparse.Namespace) -> float:
     threads = {"RAYON_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "true"}
     environment = os.environ | ONE_CORE | (threads if name == "threads" else {})
     cores = ",".join(str(core) for core in range(STEPS[name]))
-    command = ["taskset", "-c", cores, sys.executable, "-m", "bench.tokenize", "--step", name]
+    command = ["taskset", "-c", cores, sys.executable, "-m", "bench.tokenizing", "--step", name]
     command += [str(given.traces), str(given.base), "--out", str(given.out)]
     command += ["--copies", str(given.copies)]
     done = subprocess.run(
