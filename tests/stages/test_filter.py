@@ -191,3 +191,11 @@ def test_the_stage_leaves_torch_alone(name: str) -> None:
     heavy = "{'torch', 'transformers', 'peft', 'datasets', 'pandas'}"
     code = f"import sys, pipeline.{name}; sys.exit(bool({heavy} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_panel_with_one_answer_changed_after_it_was_listed_stops_the_run(project: Path) -> None:
+    prepare(project, CLEAN)
+    panel = project / "panel.jsonl"
+    panel.write_text(panel.read_text().replace("77", "78"))
+    with pytest.raises(UserError, match=r"panel\.jsonl: changed since the data were listed"):
+        stage.main(make_params(**{"data.sources": ["t.jsonl"], "data.panel": str(panel)}))
