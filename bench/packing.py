@@ -8,8 +8,9 @@ of these lengths (drawn with replacement, seed 0; their tokens are random) are w
 first step of the stage would leave them. Then, on one core, one after the other, from tokens on
 the disk to packed tokens on the disk:
 
-- ours: documents of all lengths, those above the sequence dropped whole; ids, loss mask, lengths,
-  documents.jsonl and hashes are written;
+- ours, ids alone: ids and lengths, written to plain files, as TRL's are;
+- ours, the stage: all that the stage writes: ids, loss mask, lengths, documents.jsonl, each hashed
+  and flushed to the disk;
 - TRL (`--peer-python`, an interpreter that has `trl` and `datasets`): strategy `bfd`, ids alone.
   Once as it is called by default, a thousand rows at a time, once with all rows at a time.
 
@@ -38,12 +39,13 @@ from pipeline.base.curriculum import Curriculum, Stage
 from pipeline.packing.best_fit import best_fit_decreasing
 from pipeline.packing.buckets import TIERS, Layout, lay_out
 from pipeline.packing.encoded import Encoded
-from pipeline.packing.files import write_packed
+from pipeline.packing.files import BLOCK_TOKENS, write_packed
 from pipeline.packing.shards import RECORD
 
 PART_TOKENS = 2**24
 TOKENS_PER_STEP = 262_144
 PASSES = 2.5
+IDS, STAGE = "ours, ids alone", "ours, the stage"
 
 
 def draw_lengths(known: Path, rows: int) -> np.ndarray:
@@ -112,13 +114,18 @@ def measure_ours(folder: Path, sequence: int) -> dict[str, Any]:
     lengths = np.concatenate([np.load(one / "documents.npy")["length"] for one in folders])
     found = measure_lengths(lengths, sequence)
     out = folder / "packed"
-    start, worked = time.perf_counter(), time.process_time()
-    encoded = Encoded(folders)
-    layout = lay_out(encoded, [sequence], by_tier=False)
-    write_packed(out, encoded, layout)
-    found["seconds"] = time.perf_counter() - start
-    found["processor_seconds"] = time.process_time() - worked
-    found["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    out.mkdir()
+    writers = {IDS: write_ids, STAGE: write_packed}
+    for name, write in writers.items():
+        start, worked = time.perf_counter(), time.process_time()
+        encoded = Encoded(folders)
+        layout = lay_out(encoded, [sequence], by_tier=False)
+        write(out, encoded, layout)
+        found[name] = {
+            "seconds": time.perf_counter() - start,
+            "processor_seconds": time.process_time() - worked,
+            "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
     bands = [sequence // 8, sequence // 4, sequence // 2, sequence]
     staged = lay_out(encoded, bands, by_tier=True)
     shutil.rmtree(out)
@@ -129,6 +136,26 @@ def measure_ours(folder: Path, sequence: int) -> dict[str, Any]:
         "staged": account(staged, bands),
         "staged_fill": staged.fill(),
     }
+
+
+def write_ids(out: Path, encoded: Encoded, layout: Layout) -> None:
+    """Token ids and lengths, as the stage would order them."""
+    lengths = encoded.lengths[layout.documents]
+    lengths.tofile(out / "lengths.bin")
+    layout.counts.tofile(out / "counts.bin")
+    stops = np.cumsum(lengths, dtype=np.int64)
+    first = 0
+    with (out / "ids.bin").open("wb") as stream:
+        while first < len(stops):
+            done = int(stops[first] - lengths[first])
+            last = int(np.searchsorted(stops, done + BLOCK_TOKENS, side="right"))
+            block = layout.documents[first:last]
+            order = np.argsort(block)
+            places = (stops[first:last] - lengths[first:last] - done)[order]
+            ids = np.empty(int(stops[last - 1]) - done, dtype=np.int32)
+            encoded.copy_tokens(block[order], places, ids)
+            stream.write(ids.data)
+            first = last
 
 
 def account(layout: Layout, bands: list[int]) -> list[str]:
@@ -153,18 +180,21 @@ def run_step(arguments: list[str], folder: Path, core: int, name: str, python: P
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def table(results: dict[str, Any], sequence: int, read: int) -> list[str]:
-    """One line a packer."""
+def table(results: dict[str, Any], sequence: int, lengths: np.ndarray) -> list[str]:
+    """One line a packer; fill is that of the documents that fit whole."""
+    read, long = int(lengths.sum(dtype=np.int64)), int((lengths > sequence).sum())
     lines = [
         "| packer | s | processor s | sequences | fill | cut off | dropped whole | peak GiB |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, one in results.items():
-        gone = read - one["tokens"]
-        cut, whole = (0, gone) if name == "ours" else (gone, 0)
+        gone, ours = read - one["tokens"], name in (IDS, STAGE)
+        cut, whole = (0, gone) if ours else (gone, 0)
+        filled = 0 if ours else long  # by what was cut
+        fill = (one["tokens"] - filled * sequence) / (one["bins"] - filled) / sequence
         lines.append(
             f"| {name} | {one['seconds']:.2f} | {one['processor_seconds']:.2f} |"
-            f" {one['bins']:,} | {one['tokens'] / one['bins'] / sequence:.3%} | {cut:,} |"
+            f" {one['bins']:,} | {fill:.3%} | {cut:,} |"
             f" {whole:,} | {one['peak_bytes'] / 2**30:.2f} |"
         )
     return lines
@@ -172,22 +202,21 @@ def table(results: dict[str, Any], sequence: int, read: int) -> list[str]:
 
 def report(lengths: np.ndarray, results: dict[str, Any], sequence: int) -> list[str]:
     """All that is printed."""
-    ours, read = results["ours"], int(lengths.sum(dtype=np.int64))
+    ours, read = results[IDS], int(lengths.sum(dtype=np.int64))
     long = lengths[lengths > sequence]
     lines = [
         f"{len(lengths):,} documents, {read:,} tokens, sequences of {sequence}; kept"
         f" {ours['tokens']:,} + dropped {int(long.sum(dtype=np.int64)):,} ({len(long):,} too long)"
         f" = {ours['tokens'] + int(long.sum(dtype=np.int64)):,} read",
         "",
-        *table(results, sequence, read),
+        *table(results, sequence, lengths),
         "",
         f"Deciding alone: {ours['decide_seconds']:.3f} s, {ours['bytes_per_document']:.0f} bytes a"
         " document.",
     ]
     for name, one in results.items():
-        if name != "ours":
-            wall, work = (one[key] / ours[key] for key in ("seconds", "processor_seconds"))
-            lines.append(f"{name}: ours is {wall:.1f} times as fast, {work:.1f} by processor time.")
+        wall, work = (one[key] / results[IDS][key] for key in ("seconds", "processor_seconds"))
+        lines.append(f"{name}: {wall:.1f} times as long as {IDS}, {work:.1f} by processor time.")
     lines += ["", f"Passes, one stage, {ours['fill']:.3%} full:", *ours["plain"]]
     return [*lines, "", f"Passes, four stages, {ours['staged_fill']:.2%} full:", *ours["staged"]]
 
@@ -213,7 +242,8 @@ def main() -> None:
     np.save(folder / "lengths.npy", lengths)
     step = ["-m", "bench.packing", str(given.lengths.resolve()), "--out", str(folder)]
     step += ["--sequence", str(given.sequence), "--step", "ours"]
-    results = {"ours": run_step(step, folder, given.core, "ours", Path(sys.executable))}
+    ours = run_step(step, folder, given.core, "ours", Path(sys.executable))
+    results = {name: ours | ours[name] for name in (IDS, STAGE)}
     if given.peer_python:
         for name, rows in (("TRL, 1,000 rows at a time", 1000), ("TRL, all rows", given.rows)):
             arguments = ["-m", "bench.packing_peer", str(folder), str(given.sequence), str(rows)]

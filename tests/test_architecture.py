@@ -21,7 +21,7 @@ ROOMS = {
 }  # fmt: skip
 LIGHT_STAGES = [
     "params", "prepare", "probe", "filter", "semantic", "decontaminate", "plan", "select",
-    "tokenize", "train", "report", "clock", "configure", "publish",
+    "tokenize", "train", "report", "clock", "configure", "inspect", "publish",
 ]  # fmt: skip
 HEAVY = {"torch", "transformers", "peft", "datasets"}
 DISTRIBUTIONS = {"huggingface_hub": "huggingface-hub", "ruamel": "ruamel-yaml"}

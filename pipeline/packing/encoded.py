@@ -29,10 +29,16 @@ Int64s = NDArray[np.int64]
 MAX_TOO_LONG_SHARE = 0.5
 """More rows than this share too long means that the sequence length is wrong."""
 TOKEN_BYTES = 4
+DENSE = 8
+"""A part of which more than an eighth is wanted is mapped, and read ahead by the system; of
+others only what is wanted is read."""
 
 
 class Encoded:
     """What the parts hold together.
+
+    Args:
+        folders: of the parts, in order.
 
     Attributes:
         lengths: tokens of every document, int32 [D].
@@ -133,9 +139,25 @@ class Encoded:
             starts = (self._starts[chosen] * TOKEN_BYTES).tolist()
             sizes = (self.lengths[chosen] * TOKEN_BYTES).tolist()
             targets = (places[span] * TOKEN_BYTES).tolist()
-            with (self._folders[number] / "tokens.bin").open("rb") as stream:
-                for start, size, place in zip(starts, sizes, targets):
-                    _read_at(stream.fileno(), start, room[place : place + size])
+            spans = zip(starts, sizes, targets)
+            path = self._folders[number] / "tokens.bin"
+            self._require_whole(number, path)
+            if sum(sizes) * DENSE > path.stat().st_size:
+                with _mapped(path) as tokens, memoryview(tokens) as whole:
+                    for start, size, place in spans:
+                        room[place : place + size] = whole[start : start + size]
+            else:
+                with path.open("rb") as stream:
+                    for start, size, place in spans:
+                        _read_at(stream.fileno(), start, room[place : place + size])
+
+    def _require_whole(self, number: int, path: Path) -> None:
+        last = self.firsts[number + 1] - 1
+        wanted = int(self._starts[last] + self.lengths[last]) * TOKEN_BYTES
+        if path.stat().st_size != wanted:
+            raise UserError(
+                f"{path}: {path.stat().st_size} bytes of {wanted}", "Delete runs/corpus, run again."
+            )
 
     def lines(self, documents: Int32s) -> list[bytes]:
         """The documents.jsonl lines of documents, without what ends them.
@@ -166,17 +188,10 @@ def _records(folder: Path) -> NDArray[Any]:
 
 
 def _read_at(descriptor: int, start: int, room: memoryview) -> None:
-    """Fill `room` from a place in a file.
-
-    Reading instead of mapping takes no more from the disk than what is asked for: documents
-    that lie together in a bin lie far apart in the file.
-    """
-    done = 0
-    while done < len(room):
-        read = os.preadv(descriptor, [room[done:]], start + done)
-        if not read:
-            raise UserError("an encoded part is cut short", "Delete runs/corpus and run again.")
-        done += read
+    """Fill `room` from a place in a file."""
+    while len(room):
+        read = os.preadv(descriptor, [room], start)
+        room, start = room[read:], start + read
 
 
 @contextmanager

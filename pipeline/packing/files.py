@@ -23,7 +23,7 @@ from pipeline.packing.encoded import Encoded
 
 SCHEMA_VERSION = 2
 """Of manifest.json; raised when the layout changes."""
-BLOCK_TOKENS = 2**25
+BLOCK_TOKENS = 2**26
 """Of one block in memory, 5 bytes each."""
 BLOCK_LINES = 2**17
 
@@ -140,10 +140,8 @@ def _write_lines(path: Path, encoded: Encoded, layout: Layout) -> None:
             documents = layout.documents[first : first + BLOCK_LINES]
             order = np.argsort(documents)
             found = encoded.lines(documents[order])
-            for place, home in zip(
-                np.argsort(order).tolist(), homes[first : first + BLOCK_LINES].tolist()
-            ):
-                stream.write(b'%b, "sequence": %d}\n' % (found[place], home))
+            ends = zip(np.argsort(order).tolist(), homes[first : first + BLOCK_LINES].tolist())
+            stream.writelines(b'%b, "sequence": %d}\n' % (found[at], home) for at, home in ends)
 
 
 def array_faults(folder: Path, arrays: dict[str, Any]) -> list[str]:

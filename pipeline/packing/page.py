@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from pipeline.packing.view import BinView, DocumentView, Line, Piece, about, lines
+from pipeline.packing.view import BinView, DocumentView, Line, Piece, about, counted, lines
 
 STYLE = """\
 :root{color-scheme:light dark;--paper:#fff;--ink:#1f2328;--soft:#59636e;--rule:#d1d9e0;
@@ -71,7 +71,7 @@ def _draw_bin(view: BinView) -> Iterator[str]:
     count = len(view.documents)
     yield (
         f'<section id="bin-{view.number}">\n<h2>Bin {view.number}</h2>\n'
-        f"<p>tier {escape(view.tier)} · {count} document{'s' * (count != 1)} · {view.tokens:,} of"
+        f"<p>tier {escape(view.tier)} · {counted(count, 'document')} · {view.tokens:,} of"
         f" {view.band:,} tokens, {view.tokens / view.band:.1%} full ·"
         f" {view.trained:,} trained</p>\n{_draw_map(view)}"
     )

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from pipeline.packing.view import BinView, DocumentView, Line, Piece, about, lines
+from pipeline.packing.view import BinView, DocumentView, Line, Piece, about, counted, lines
 
 OPEN, CLOSE = "⟦", "⟧"
 _HIDDEN = {ord(OPEN): f"⟨U+{ord(OPEN):04X}⟩", ord(CLOSE): f"⟨U+{ord(CLOSE):04X}⟩"}
 KEEP = 48
-"""Tokens that stay at either end of a stretch that is abbreviated."""
+"""Pieces of a long document that stay on either side of a border of its mask."""
+BORDERS = 4
+"""So many from either end, the end among them; tools may have made many more."""
 GUTTER = 7
 
 GREEN, DIM, BOLD, PLAIN = "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
@@ -22,17 +24,18 @@ GREEN, DIM, BOLD, PLAIN = "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Tokens of one mask that are left out."""
+    """Tokens that are left out."""
 
     position: int
+    """Of the first."""
     tokens: int
-    trained: bool
+    trained: int
 
     def sentence(self) -> str:
-        kind = "trained" if self.trained else "untrained"
+        """The line that stands for them."""
         return (
-            f"│{self.position:>{GUTTER}} … {self.tokens:,} {kind} tokens are left out here;"
-            " --full shows them …"
+            f"│{self.position:>{GUTTER}} … {self.tokens:,} tokens ({self.trained:,} trained) are"
+            " left out here; --full shows them …"
         )
 
 
@@ -51,15 +54,18 @@ class Pen:
         )
 
     def heading(self, text: str) -> str:
+        """Of a bin or a document."""
         return f"{BOLD}{text}{PLAIN}" if self.colour else text
 
     def trained(self, text: str) -> str:
+        """What carries loss."""
         if self.colour:
             return f"{GREEN}{text}{PLAIN}"
         # The text may hold the marks themselves.
         return f"{OPEN}{text.translate(_HIDDEN)}{CLOSE}"
 
     def untrained(self, text: str) -> str:
+        """What carries none."""
         return f"{DIM}{text}{PLAIN}" if self.colour else text.translate(_HIDDEN)
 
 
@@ -71,7 +77,7 @@ def draw_bin(view: BinView, pen: Pen, *, full: bool) -> Iterator[str]:
     """
     count = len(view.documents)
     yield pen.heading(
-        f"━━ bin {view.number} · tier {view.tier} · {count} document{'s' * (count != 1)} ·"
+        f"━━ bin {view.number} · tier {view.tier} · {counted(count, 'document')} ·"
         f" {view.tokens:,} of {view.band:,} tokens, {view.tokens / view.band:.1%} full ·"
         f" {view.trained:,} trained ━━"
     )
@@ -96,25 +102,31 @@ def _draw_document(document: DocumentView, name: str, pen: Pen, full: bool) -> I
 
 
 def abbreviated(whole: Sequence[Piece], keep: int) -> list[list[Piece] | Gap]:
-    """Leave out the middle of every long stretch of one mask; both its ends stay.
+    """Leave out what is far from both ends and from the first and last borders of the mask.
 
     Args:
-        keep: pieces that stay at either end.
+        keep: pieces that stay on either side of a border.
 
     Returns:
-        What stays, with gaps between.
+        What stays, with gaps of more than `keep` pieces between.
     """
+    changes = [n for n in range(1, len(whole)) if whole[n].trained != whole[n - 1].trained]
+    borders = [0, *changes, len(whole)]
+    stays = [False] * len(whole)
+    for border in [*borders[:BORDERS], *borders[-BORDERS:]]:
+        near = range(max(0, border - keep), min(len(whole), border + keep))
+        stays[near.start : near.stop] = [True] * len(near)
     found: list[list[Piece] | Gap] = []
     shown: list[Piece] = []
-    for trained, run in groupby(whole, key=lambda piece: piece.trained):
-        stretch = list(run)
-        middle = stretch[keep:-keep]
-        if len(middle) <= keep:
+    for stay, numbers in groupby(range(len(whole)), key=stays.__getitem__):
+        stretch = [whole[number] for number in numbers]
+        if stay or len(stretch) <= keep:
             shown += stretch
             continue
-        gap = Gap(middle[0].position, sum(len(piece.ids) for piece in middle), trained)
-        found += [[*shown, *stretch[:keep]], gap]
-        shown = stretch[-keep:]
+        sizes = [(len(piece.ids), piece.trained) for piece in stretch]
+        trained = sum(size for size, learnt in sizes if learnt)
+        gap = Gap(stretch[0].position, sum(size for size, _ in sizes), trained)
+        found, shown = [*found, shown, gap], []
     return [*found, shown]
 
 

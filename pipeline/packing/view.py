@@ -257,17 +257,23 @@ def about(row: dict[str, Any]) -> str:
     return " · ".join(f"{name} {visible(str(row.get(name)))}" for name in names)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 bin`, `2 bins`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def summary(bins: Bins) -> list[str]:
     """What the folder holds: one sentence, and one for every bucket where there are several."""
     whole = bins.manifest
     tokens, trained = int(whole["tokens"]), int(whole["trained_tokens"])
     told = (
-        f"{bins.folder}: {len(bins):,} bins, {whole['documents']:,} documents, {tokens:,} tokens,"
+        f"{bins.folder}: {counted(len(bins), 'bin')}, {counted(whole['documents'], 'document')},"
+        f" {tokens:,} tokens,"
         f" {trained / tokens:.1%} of them trained, bins {whole['fill']:.2%} full"
     )
     buckets = [
-        f"bins {one['first']}–{one['first'] + one['bins'] - 1}: tier {one['tier']},"
-        f" up to {one['band']:,} tokens, {one['documents']:,} documents"
+        f"{counted(one['bins'], 'bin')} from bin {one['first']} on: tier {one['tier']}, up to"
+        f" {one['band']:,} tokens, {counted(one['documents'], 'document')}"
         for one in whole["buckets"]
     ]
     return [told, *(buckets if len(buckets) > 1 else [])]

@@ -150,7 +150,8 @@ Update = dict[str, Any]
 
 
 def job_of(base: Path, folder: Path, bins: list[list[Made]], micro_batch: int, ranks: int) -> Job:
-    params = make_params(**{"train.dropout": 0.0, "train.clip_norm": 1e9})
+    unclipped: dict[str, Any] = {"train.dropout": 0.0, "train.clip_norm": 1e9}
+    params = make_params(**unclipped)
     data = write_bins(folder / "data", bins, band=64)
     job = make_job(
         base,
@@ -355,7 +356,8 @@ def test_a_curriculum_repeats_no_document_before_its_bucket_is_exhausted(
     tmp_path: Path, ranks: int
 ) -> None:
     data = PackedData(write_packed(tmp_path, buckets=TWO_TIERS))
-    stages = [Stage(one["sequence_tokens"], one["share"], one["tiers"]) for one in TWO_STAGES]
+    shapes: list[dict[str, Any]] = TWO_STAGES
+    stages = [Stage(one["sequence_tokens"], one["share"], one["tiers"]) for one in shapes]
     curriculum = Curriculum(stages, data.buckets, 64 * 4, seed=0)
     found = documents_of_ranks(data, curriculum, [0, 20], steps=40, ranks=ranks)
     ends = [*(bucket.first for bucket in data.buckets), len(data)]

@@ -9,12 +9,17 @@ import pytest
 
 from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
+from pipeline.packing import encoded as module
 from tests.support.packing import encode_traces, sum_trace
 
 ROWS = [sum_trace(n, "Carry. " * (n % 4)) for n in range(1, 13)]
 
 
-def test_tokens_come_out_as_the_chat_makes_them(base: Path, chat: Chat, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dense", [0, 10**9])
+def test_tokens_come_out_as_the_chat_makes_them(
+    base: Path, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dense: int
+) -> None:
+    monkeypatch.setattr(module, "DENSE", dense)  # read piece by piece, or mapped
     encoded = encode_traces(base, tmp_path, ROWS, 5, 3, 4)
     chosen = np.array([0, 4, 5, 8, 11], dtype=np.int32)
     sizes = encoded.lengths[chosen].astype(np.int64)
@@ -57,5 +62,5 @@ def test_a_part_that_is_cut_short_is_noticed(base: Path, tmp_path: Path) -> None
     path = tmp_path / "parts0/0/tokens.bin"
     path.write_bytes(path.read_bytes()[:-8])
     last = np.array([11], dtype=np.int32)
-    with pytest.raises(UserError, match="cut short"):
+    with pytest.raises(UserError, match=r"tokens\.bin: \d+ bytes of \d+"):
         encoded.copy_tokens(last, np.array([0]), np.empty(encoded.lengths[11], dtype=np.int32))

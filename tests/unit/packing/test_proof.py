@@ -46,7 +46,7 @@ def shifted(mask: Any, by: int) -> Any:
     ("said", "spoil"),
     [
         ("does not begin with its prompt", lambda mask: shifted(mask, -1)),
-        ("is not trained|tokens read", lambda mask: shifted(mask, 1)),
+        ("is trained|is not trained|tokens read", lambda mask: shifted(mask, 1)),
         ("leave the first token", np.ones_like),
         ("does not begin with its prompt", lambda mask: np.arange(len(mask)) > 0),
         ("train some other", np.zeros_like),

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from pipeline.base.errors import UserError
 from pipeline.packing.page import draw_page
-from pipeline.packing.terminal import KEEP, Gap, Pen, abbreviated, draw_bin
+from pipeline.packing.terminal import BORDERS, KEEP, Gap, Pen, abbreviated, draw_bin
 from pipeline.packing.view import Bins, Piece, lines, pieces, summary, visible
 from tests.support.bins import Made, write_bins
 from tests.support.tiny import write_tiny_tokenizer
@@ -176,32 +176,36 @@ def test_a_long_stretch_loses_its_middle_and_says_so(tmp_path: Path, tokenizer: 
     made = ids, [place >= 20 for place in range(len(ids))]
     view = bins_of(tmp_path, tokenizer, [[made]]).view(0)
     drawn = list(draw_bin(view, MARKS, full=False))
-    told = f"{1000 - 2 * KEEP} trained tokens are left out here"
-    (gap,) = [line for line in drawn if told in line]
+    count = 1000 - 2 * KEEP
+    (gap,) = [line for line in drawn if f"{count} tokens ({count} trained) are left out" in line]
     assert gap.startswith(f"│{20 + KEEP:>7} ")
     assert drawn[drawn.index(gap) + 1].startswith(f"│{1020 - KEEP:>7} ⟦")
     assert not [line for line in draw_bin(view, MARKS, full=True) if "left out" in line]
 
 
-@given(st.lists(st.integers(1, 400), min_size=1, max_size=4), st.booleans())
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=20), st.booleans())
 def test_what_stays_and_what_goes_is_the_whole(runs: list[int], trained: bool) -> None:
-    whole, position = list[Piece](), 0
+    whole, borders = list[Piece](), [0]
     for length in runs:
-        whole += [Piece("x", (1,), position + place, trained) for place in range(length)]
-        position, trained = position + length, not trained
-    found = abbreviated(whole, KEEP)
-    place = 0
-    for part in found:
+        place = len(whole)
+        whole += [Piece("x", (1,), place + one, trained) for one in range(length)]
+        borders.append(len(whole))
+        trained = not trained
+    stays, place = set[int](), 0
+    for part in abbreviated(whole, KEEP):
         if isinstance(part, Gap):
-            assert part.position == place
-            assert {piece.trained for piece in whole[place : place + part.tokens]} == {part.trained}
+            gone = whole[place : place + part.tokens]
             assert part.tokens > KEEP
+            assert (part.position, part.trained) == (place, sum(one.trained for one in gone))
             place += part.tokens
         else:
             assert part == whole[place : place + len(part)]
+            stays.update(range(place, place + len(part)))
             place += len(part)
     assert place == len(whole)
-    assert sum(isinstance(part, Gap) for part in found) == sum(n > 3 * KEEP for n in runs)
+    for border in [*borders[:BORDERS], *borders[-BORDERS:]]:
+        assert stays.issuperset(range(max(0, border - KEEP), min(place, border + KEEP)))
+    assert len(stays) <= 2 * BORDERS * 3 * KEEP
 
 
 class Shown(HTMLParser):
@@ -327,8 +331,8 @@ def test_bins_are_spread_from_first_to_last(tmp_path: Path, tokenizer: Tokenizer
     told = summary(bins)
     assert "11 bins, 11 documents" in told[0]
     assert told[1:] == [
-        "bins 0–3: tier a, up to 200 tokens, 4 documents",
-        "bins 4–10: tier b, up to 200 tokens, 7 documents",
+        "4 bins from bin 0 on: tier a, up to 200 tokens, 4 documents",
+        "7 bins from bin 4 on: tier b, up to 200 tokens, 7 documents",
     ]
 
 
