@@ -180,9 +180,8 @@ def main() -> None:
             print(f"round {number + 1}: {name}: {rates[0]:,.0f} tokens/s", file=sys.stderr)
     print("| step | cores | tokens/s | to plain | tokens/processor s |\n|---|---:|---:|---:|---:|")
     for name, (rate, work) in best.items():
-        print(
-            f"| {name} | {STEPS[name]} | {rate:,.0f} | {rate / best['plain'][0]:.2f} | {work:,.0f} |"
-        )
+        ratio = rate / best["plain"][0]
+        print(f"| {name} | {STEPS[name]} | {rate:,.0f} | {ratio:.2f} | {work:,.0f} |")
     one, two = best["one worker"], best["two workers"]
     print(
         f"\ntwo workers to one: {two[0] / one[0]:.2f}; by processor time {2 * two[1] / one[1]:.2f}"
