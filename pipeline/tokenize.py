@@ -143,6 +143,9 @@ def main(params: Params) -> None:
     corpus, traces = read_json(CORPUS), traces_hash()
     job = describe_job(params, corpus)
     prompts = Prompts(Path(job.base), job.prompt)
+    warning = prompts.main.end_warning()
+    if warning is not None:
+        print(f"tokenize: warning: {warning}", file=sys.stderr, flush=True)
     scratch = open_scratch(params, job, prompts.main.tokenizer_sha256(), traces)
     progress = Progress("tokenize", "rows", None)
     folders = encode(params, job, scratch, progress)

@@ -104,7 +104,11 @@ def _use_section(evidence: Evidence, params: Params) -> list[str]:
 
 
 def _thinking(setting: str) -> str:
-    return "as the template has it" if setting == "template" else f"`enable_thinking`: {setting}"
+    if setting == "template":
+        return "as the template has it"
+    if setting == "empty-prefill":
+        return "an empty, closed block before every reply"
+    return f"`enable_thinking`: {setting}"
 
 
 def _ending_section(manifest: Json) -> list[str]:

@@ -260,3 +260,17 @@ def test_proof_with_another_tokenizer_is_refused(
 def test_stage_leaves_torch_out() -> None:
     check = "import sys, pipeline.tokenize; raise SystemExit(int('torch' in sys.modules))"
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("declared", [None, "another"])
+def test_a_base_that_would_not_stop_where_replies_end_is_said(
+    project: Path, capsys: pytest.CaptureFixture[str], declared: str | None
+) -> None:
+    run()
+    end = read_json(project / "work/tokenize/manifest.json")["end_id"]
+    base = Path(read_json(project / "work/prepare/base.json")["path"])
+    write_json(base / "generation_config.json", {"eos_token_id": end if declared is None else 0})
+    capsys.readouterr()
+    run()
+    said = "set eos_token_id to" in capsys.readouterr().err
+    assert said == (declared is not None)
