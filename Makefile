@@ -9,7 +9,7 @@ TESTS ?= tests
 PYTHON3 ?= python3
 # A requirement for the whole suite alone, not for a part of it.
 COVERAGE = $(if $(filter tests,$(TESTS)),--cov=pipeline --cov-report=term:skip-covered,)
-MARKERS ?= not gpu and not real
+MARKERS ?= not gpu
 
 # `$(ENV) &&` puts the chosen environment first on PATH, making it if need be.
 ENVIRONMENT = "$(or $(PYTHON),$(PYTHON3))" requirements/environment.py --stack "$(STACK)"

@@ -20,7 +20,7 @@ from typing import Any
 from bench.corpus_process import peak_bytes
 from pipeline.base.artifacts import write_json
 from pipeline.base.stage import run_stage
-from pipeline.corpus import index
+from pipeline.corpus.copies import index
 from pipeline.corpus.execution import executor
 
 SERIAL = {"near copies": (index, "cluster"), "reduce": (index, "reduce_entries")}

@@ -22,14 +22,14 @@ from bench.corpus_peers import timed
 from pipeline.base.artifacts import read_json
 from pipeline.base.params import load_params
 from pipeline.base.records import problem_id, read_lines
-from pipeline.corpus.execution.shards import plan_shards
-from pipeline.corpus.near_copies import Signer
+from pipeline.corpus.copies.near_copies import Signer
 from pipeline.corpus.overlap.boilerplate import Boilerplate, Excuses
 from pipeline.corpus.overlap.judgement import Judge
 from pipeline.corpus.overlap.protected import load_sets
 from pipeline.corpus.overlap.protected_index import build_index
 from pipeline.corpus.overlap.screen import BATCH_LINES, Screen, problems_of
-from pipeline.corpus.sources import read_shard
+from pipeline.corpus.readers.cuts import plan_shards
+from pipeline.corpus.readers.sources import read_shard
 
 SHARD_BYTES = 64 * 2**20
 
@@ -69,7 +69,7 @@ def decide(folder: Path) -> dict[str, list[float]]:
         found = []
         for first in range(0, len(part), BATCH_LINES):
             batch = part[first : first + BATCH_LINES]
-            for suspect in screen.suspects(batch):
+            for suspect in screen.hopeful(batch):
                 pairs = judge.pairs(batch[suspect.row], suspect.items)
                 counts.note(pairs)
                 found.append(pairs)

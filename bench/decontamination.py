@@ -31,7 +31,7 @@ from ruamel.yaml import YAML
 
 from pipeline.base.artifacts import read_json, read_jsonl, sha256_file, write_json, write_text
 from pipeline.base.records import Trace, problem_id, write_rows
-from pipeline.corpus.wrappers import strip_wrapper
+from pipeline.corpus.rows.wrappers import strip_wrapper
 
 ROOT = Path(__file__).resolve().parent.parent
 OTHER_WRAPPER = "Return your final response within \\boxed{}."

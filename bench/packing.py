@@ -14,8 +14,9 @@ the disk to packed tokens on the disk:
 - TRL (`--peer-python`, an interpreter that has `trl` and `datasets`): strategy `bfd`, ids alone.
   Once as it is called by default, a thousand rows at a time, once with all rows at a time.
 
-Prints Markdown (`cut off` and `dropped whole` count tokens); figures go to bench/RESULTS.md.
-Needs 20 bytes of disk a token.
+The stage's buckets are laid out for a curriculum as well: three tiers, and four stages of an
+eighth, a quarter, a half and the whole of the sequence. Prints Markdown (`cut off` and `dropped
+whole` count tokens); figures go to bench/RESULTS.md. Needs 20 bytes of disk a token.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from pipeline.packing.shards import RECORD
 PART_TOKENS = 2**24
 TOKENS_PER_STEP = 262_144
 PASSES = 2.5
+BENCH_TIERS = TIERS[:3]
 IDS, STAGE = "ours, ids alone", "ours, the stage"
 
 
@@ -83,11 +85,11 @@ def _write_part(path: Path, sizes: np.ndarray, first: int, generator: np.random.
     records = np.zeros(len(sizes), dtype=RECORD)
     records["length"], records["prompt"] = sizes, sizes // 3
     records["trained"] = sizes - sizes // 3
-    records["kind"] = np.arange(first, first + len(sizes)) % len(TIERS)
+    records["kind"] = np.arange(first, first + len(sizes)) % len(BENCH_TIERS)
     records["line_stop"] = np.cumsum([len(line) for line in lines])
     np.save(path / "documents.npy", records)
     np.save(path / "untrained.npy", np.zeros((0, 3), dtype=np.int32))
-    tally: dict[str, Any] = {"kinds": [["s.jsonl", tier] for tier in TIERS]}
+    tally: dict[str, Any] = {"kinds": [["s.jsonl", tier] for tier in BENCH_TIERS]}
     tally |= {key: {} for key in ("variants", "dropped", "tool_output")} | {"dropped_tokens": 0}
     write_json(path / "tally.json", tally)
 
@@ -119,22 +121,40 @@ def measure_ours(folder: Path, sequence: int) -> dict[str, Any]:
     for name, write in writers.items():
         start, worked = time.perf_counter(), time.process_time()
         encoded = Encoded(folders)
-        layout = lay_out(encoded, [sequence], by_tier=False)
+        layout = lay_out(encoded, [sequence])
         write(out, encoded, layout)
         found[name] = {
             "seconds": time.perf_counter() - start,
             "processor_seconds": time.process_time() - worked,
             "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }
-    bands = [sequence // 8, sequence // 4, sequence // 2, sequence]
-    staged = lay_out(encoded, bands, by_tier=True)
     shutil.rmtree(out)
     return found | {
         "fill": layout.fill(),
         "tokens": int(lengths.sum(dtype=np.int64)),
         "plain": account(layout, [sequence]),
-        "staged": account(staged, bands),
-        "staged_fill": staged.fill(),
+        "staged": measure_stages(encoded, [sequence // part for part in (8, 4, 2, 1)]),
+    }
+
+
+def measure_stages(encoded: Encoded, bands: list[int]) -> dict[str, Any]:
+    """Fill, time and memory of deciding for a curriculum of as many stages as bands."""
+    stages = [Stage(band, 1 / len(bands)) for band in bands]
+    start, worked = time.perf_counter(), time.process_time()
+    layout = lay_out(encoded, bands, stages)
+    seconds, worked = time.perf_counter() - start, time.process_time() - worked
+    if not np.array_equal(np.sort(layout.documents), np.arange(len(encoded))):
+        raise SystemExit("a document is in no bin, or in two")
+    tracemalloc.start()
+    lay_out(encoded, bands, stages)
+    peak = tracemalloc.get_traced_memory()[1] + encoded.lengths.nbytes
+    tracemalloc.stop()
+    return {
+        "fill": layout.fill(),
+        "seconds": seconds,
+        "processor_seconds": worked,
+        "bytes_per_document": peak / len(encoded),
+        "buckets": account(layout, bands),
     }
 
 
@@ -218,7 +238,15 @@ def report(lengths: np.ndarray, results: dict[str, Any], sequence: int) -> list[
         wall, work = (one[key] / results[IDS][key] for key in ("seconds", "processor_seconds"))
         lines.append(f"{name}: {wall:.1f} times as long as {IDS}, {work:.1f} by processor time.")
     lines += ["", f"Passes, one stage, {ours['fill']:.3%} full:", *ours["plain"]]
-    return [*lines, "", f"Passes, four stages, {ours['staged_fill']:.2%} full:", *ours["staged"]]
+    staged = ours["staged"]
+    return [
+        *lines,
+        "",
+        f"Passes, four stages, {staged['fill']:.3%} full, decided in {staged['seconds']:.2f} s"
+        f" ({staged['processor_seconds']:.2f} processor s),"
+        f" {staged['bytes_per_document']:.0f} bytes a document:",
+        *staged["buckets"],
+    ]
 
 
 def main() -> None:

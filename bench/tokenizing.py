@@ -12,11 +12,13 @@ in turns, each in a fresh process that has opened the tokenizer before the clock
   parsed and checked, templates rendered, prompts and replies encoded, masks and counts written.
 - threads: plain once more on two cores, with the tokenizer's own threads.
 
-Then the stage's first step through its executor with one and with two worker processes, each on
-so many cores. Workers have RAYON_NUM_THREADS=1 and TOKENIZERS_PARALLELISM=false; `threads` shows
-what the tokenizer's own threads would give instead. Prints Markdown; best of all rounds, by the
-clock and by processor time, start-up included (on a machine that others use, the latter says more);
-figures go to bench/RESULTS.md.
+Then the whole stage with one and with two worker processes, by parts (bench/tokenizing_stage.py):
+as many copies of the file for each worker, each worker held to a core of its own. Workers have
+RAYON_NUM_THREADS=1 and TOKENIZERS_PARALLELISM=false; `threads` shows what the tokenizer's own
+threads would give instead. Prints Markdown; best of all rounds, by the clock and by processor time.
+On a machine that others use, only the latter says something. Scaling by
+processor time takes each process to have a core for itself: what one process does alone is added to
+the workers' time divided by their number. Figures go to bench/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -36,11 +37,11 @@ from typing import Any
 import numpy as np
 
 from bench.corpus_process import ONE_CORE, ROOT
+from bench.tokenizing_stage import make_project, parts_table, run_parts, worked_seconds
 from pipeline.base.params import Params, load_params
-from pipeline.base.progress import Progress
 from pipeline.base.prompt_variants import Prompts
 from pipeline.base.records import Trace, read_rows
-from pipeline.corpus.execution.executor import inline_watch, run_shards
+from pipeline.corpus.execution.executor import inline_watch
 from pipeline.corpus.execution.shards import line_shards, read_shard_lines
 from pipeline.packing.shards import (
     BATCH_ROWS,
@@ -51,9 +52,8 @@ from pipeline.packing.shards import (
 )
 
 SEQUENCE = 32_768
-PARTS = 16
-"""For each worker, so that all end at about the same time."""
-STEPS = {"plain": 1, "fast": 1, "ours": 1, "threads": 2, "one worker": 1, "two workers": 2}
+ONE, TWO = "one worker", "two workers"
+STEPS = {"plain": 1, "fast": 1, "ours": 1, "threads": 2, ONE: 1, TWO: 2}
 """Step → cores."""
 
 
@@ -76,11 +76,12 @@ def plain(given: argparse.Namespace, encode: str) -> dict[str, float]:
         texts.append(chat.prompt_text(trace.problem))
         texts.append(chat.reply_text(trace.thinking, trace.solution))
     call: Callable[..., Any] = getattr(chat.tokenizer, encode)
-    tokens, start = 0, time.perf_counter()
+    tokens, start, before = 0, time.perf_counter(), time.process_time()
     for first in range(0, len(texts), BATCH_ROWS):
         for one in call(texts[first : first + BATCH_ROWS], add_special_tokens=False):
             tokens += len(one.ids)
-    return {"tokens": tokens, "seconds": time.perf_counter() - start}
+    worked = time.process_time() - before
+    return {"tokens": tokens, "seconds": time.perf_counter() - start, "worked": worked}
 
 
 def ours(given: argparse.Namespace) -> dict[str, float]:
@@ -89,27 +90,24 @@ def ours(given: argparse.Namespace) -> dict[str, float]:
     open_prompts(job.base, job.prompt)
     (part,) = line_shards(given.traces, 2**40)
     folder = fresh(given.out / "part")
-    start = time.perf_counter()
+    start, before = time.perf_counter(), time.process_time()
     encode_part(job, part, folder, inline_watch())
-    seconds = time.perf_counter() - start
-    return {"tokens": tokens_of([folder]), "seconds": seconds}
+    seconds, worked = time.perf_counter() - start, time.process_time() - before
+    return {"tokens": tokens_of([folder]), "seconds": seconds, "worked": worked}
 
 
-def workers(given: argparse.Namespace, count: int) -> dict[str, float]:
-    """The first step through the executor, on several copies of the file."""
-    whole = given.out / f"copies{count}.jsonl"
-    whole.write_bytes(given.traces.read_bytes() * given.copies * count)
-    parts = line_shards(whole, max(1, whole.stat().st_size // (PARTS * count)))
-    settings = shipped().executor.model_copy(update={"workers": count})
-    scratch = fresh(given.out / "scratch")
-    progress = Progress("encode", "rows", None)
+def workers(given: argparse.Namespace, count: int) -> dict[str, Any]:
+    """The stage with so many workers, on several copies of the file for each."""
+    folder = fresh(given.out / "project")
+    make_project(folder, given.traces, given.base, given.copies * count)
+    os.chdir(folder)
     start = time.perf_counter()
-    folders = run_shards(
-        "encode", encode_part, describe_job(given), parts, scratch, settings, progress
-    )
+    found: dict[str, Any] = run_parts(shipped(), count)
     seconds = time.perf_counter() - start
-    whole.unlink()
-    return {"tokens": tokens_of(folders), "seconds": seconds}
+    os.chdir(given.out)
+    shutil.rmtree(folder)
+    alone, worked = worked_seconds(found, count), worked_seconds(found)
+    return found | {"seconds": seconds, "alone": alone, "worked": worked}
 
 
 def fresh(folder: Path) -> Path:
@@ -125,35 +123,62 @@ def tokens_of(folders: list[Path]) -> int:
     return sum(int(part.sum(dtype=np.int64)) for part in parts)
 
 
-def run_step(name: str, given: argparse.Namespace) -> tuple[float, float]:
-    """Tokens a second, and a second of processor time, of a step in a process of its own."""
+def run_step(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """What a step found in a process of its own, and the tokens a second."""
     threads = {"RAYON_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "true"}
     environment = os.environ | ONE_CORE | (threads if name == "threads" else {})
-    cores = ",".join(str(core) for core in range(STEPS[name]))
+    allowed = sorted(os.sched_getaffinity(0))
+    cores = ",".join(str(core) for core in allowed[: STEPS[name]])
     command = ["taskset", "-c", cores, sys.executable, "-m", "bench.tokenizing", "--step", name]
     command += [str(given.traces), str(given.base), "--out", str(given.out)]
     command += ["--copies", str(given.copies)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         command, env=environment | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    worked = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    found = json.loads(done.stdout)
-    return found["tokens"] / found["seconds"], found["tokens"] / worked
+    found: dict[str, Any] = json.loads(done.stdout)
+    tokens = found["tokens"]
+    return found | {"rate": tokens / found["seconds"], "work_rate": tokens / found["worked"]}
 
 
-def do_step(name: str, given: argparse.Namespace) -> dict[str, float]:
+def do_step(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """A step, in this process."""
-    steps: dict[str, Callable[[], dict[str, float]]] = {
+    steps: dict[str, Callable[[], dict[str, Any]]] = {
         "plain": lambda: plain(given, "encode_batch"),
         "fast": lambda: plain(given, "encode_batch_fast"),
         "threads": lambda: plain(given, "encode_batch"),
         "ours": lambda: ours(given),
-        "one worker": lambda: workers(given, 1),
-        "two workers": lambda: workers(given, 2),
+        ONE: lambda: workers(given, 1),
+        TWO: lambda: workers(given, 2),
     }
     return steps[name]()
+
+
+def report(rounds: list[dict[str, dict[str, Any]]]) -> list[str]:
+    """All that is printed, of the best figures of all rounds."""
+    rate = {name: max(one[name]["rate"] for one in rounds) for name in STEPS}
+    work = {name: max(one[name]["work_rate"] for one in rounds) for name in STEPS}
+    lines = [
+        "| step | cores | tokens/s | to plain | tokens/processor s | to plain |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, cores in STEPS.items():
+        lines.append(
+            f"| {name} | {cores} | {rate[name]:,.0f} | {rate[name] / rate['plain']:.2f} |"
+            f" {work[name]:,.0f} | {work[name] / work['plain']:.2f} |"
+        )
+    alone = {
+        name: max(one[name]["tokens"] / one[name]["alone"] for one in rounds) for name in (ONE, TWO)
+    }
+    last = rounds[-1]
+    for count, name in enumerate((ONE, TWO), 1):
+        lines += ["", *parts_table(last[name], count)]
+    return [
+        *lines,
+        "",
+        f"Two workers to one: {rate[TWO] / rate[ONE]:.2f} by the clock,"
+        f" {alone[TWO] / alone[ONE]:.2f} by processor time.",
+        f"load {os.getloadavg()[0]:.1f} at the end, {len(os.sched_getaffinity(0))} cores",
+    ]
 
 
 def main() -> None:
@@ -172,21 +197,16 @@ def main() -> None:
     if given.step:
         print(json.dumps(do_step(given.step, given)))
         return
-    best: dict[str, tuple[float, float]] = {}
+    rounds: list[dict[str, dict[str, Any]]] = []
     for number in range(given.rounds):
+        rounds.append({})
         for name in STEPS:
-            rates, known = run_step(name, given), best.get(name, (0.0, 0.0))
-            best[name] = max(known[0], rates[0]), max(known[1], rates[1])
-            print(f"round {number + 1}: {name}: {rates[0]:,.0f} tokens/s", file=sys.stderr)
-    print("| step | cores | tokens/s | to plain | tokens/processor s |\n|---|---:|---:|---:|---:|")
-    for name, (rate, work) in best.items():
-        ratio = rate / best["plain"][0]
-        print(f"| {name} | {STEPS[name]} | {rate:,.0f} | {ratio:.2f} | {work:,.0f} |")
-    one, two = best["one worker"], best["two workers"]
-    print(
-        f"\ntwo workers to one: {two[0] / one[0]:.2f}; by processor time {2 * two[1] / one[1]:.2f}"
-    )
-    print(f"load {os.getloadavg()[0]:.1f} at the end, {os.cpu_count()} cores")
+            rounds[-1][name] = run_step(name, given)
+            print(
+                f"round {number + 1}: {name}: {rounds[-1][name]['rate']:,.0f} tokens/s",
+                file=sys.stderr,
+            )
+    print("\n".join(report(rounds)))
 
 
 if __name__ == "__main__":

@@ -10,24 +10,13 @@ Run    dvc repro decontaminate    or    python -m pipeline.decontaminate
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
-from pipeline.base.artifacts import read_json, sha256_file, write_json, write_jsonl, write_text
+from pipeline.base.artifacts import read_json, write_json, write_jsonl, write_text
 from pipeline.base.errors import UserError
 from pipeline.base.params import Params
 from pipeline.base.progress import Progress
-from pipeline.base.records import (
-    Dropped,
-    Problem,
-    Trace,
-    excerpt,
-    from_line,
-    read_lines,
-    write_lines,
-    write_rows,
-)
+from pipeline.base.records import Problem, write_rows
 from pipeline.base.stage import run_stage
 from pipeline.corpus.execution.executor import run_shards
 from pipeline.corpus.execution.scratch import forget_scratch, scratch_folder
@@ -35,11 +24,11 @@ from pipeline.corpus.execution.shards import line_shards
 from pipeline.corpus.funnel import nothing_left
 from pipeline.corpus.overlap.boilerplate import Excuses
 from pipeline.corpus.overlap.cosines import NEIGHBOURS, write_cosines
+from pipeline.corpus.overlap.division import divide
 from pipeline.corpus.overlap.findings import Findings
 from pipeline.corpus.overlap.protected import load_sets
 from pipeline.corpus.overlap.protected_index import ProtectedIndex
 from pipeline.corpus.overlap.report import describe, render
-from pipeline.corpus.overlap.screen import BATCH_LINES, ids_of
 from pipeline.corpus.overlap.search import SearchJob, prepare, search_shard
 
 KEPT = Path("work/filter/kept.jsonl")
@@ -47,15 +36,19 @@ PROTECTED = Path("work/prepare/protected.json")
 OUT = Path("work/decontaminate")
 
 
-def hash_of(path: Path) -> str:
-    """SHA-256 of a file that an earlier stage has written.
+def identity(path: Path) -> list[int]:
+    """What changes when a file is written anew: size in bytes, time, inode.
 
     Raises:
         UserError: the file is missing.
     """
-    if not path.is_file():
-        raise UserError(f"{path}: file not found", "Run the stage that makes it: `dvc repro`.")
-    return sha256_file(path)
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: file not found", "Run the stage that makes it: `dvc repro`."
+        ) from None
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
 
 
 def search(
@@ -77,27 +70,12 @@ def search(
     return index, folders
 
 
-def divide(findings: Findings, dropped: list[Dropped], hits: Counter[str]) -> Iterator[bytes]:
-    """Yield the lines that are kept; note the others."""
-    lines = read_lines(KEPT)
-    while batch := list(islice(lines, BATCH_LINES)):
-        for key, line in zip(ids_of(batch).tolist(), batch, strict=True):
-            decision = findings.dropped.get(key)
-            if decision is None:
-                yield line
-                continue
-            trace = from_line(Trace, line, str(KEPT))
-            row = (decision.reason, decision.detail, excerpt(trace.problem))
-            dropped.append(Dropped(trace.origin, trace.source, *row))
-            hits.update(decision.sets)
-
-
 def main(params: Params) -> None:
     """Search for what resembles a protected problem, excuse boilerplate, apply the policy."""
     settings = params.decontaminate
     sets = load_sets(read_json(PROTECTED))
     items = [problem for one in sets for problem in one.problems]
-    inputs = {str(path): hash_of(path) for path in (KEPT, NEIGHBOURS, PROTECTED)}
+    inputs = {str(path): identity(path) for path in (KEPT, NEIGHBOURS, PROTECTED)}
     ids = [[item.source, item.id] for item in items]
     limits = [settings.ngram_words, settings.paraphrase_cosine, settings.review_cosine]
     size = params.executor.shard_mib
@@ -106,15 +84,14 @@ def main(params: Params) -> None:
     findings = Findings(index, settings.policy, settings.boilerplate_share, folders)
     counts = findings.count()
     write_jsonl(OUT / "review.jsonl", findings.decide(Excuses.of(counts)))
-    dropped: list[Dropped] = []
-    hits: Counter[str] = Counter()
-    kept = write_lines(OUT / "kept.jsonl", divide(findings, dropped, hits))
+    division = divide(KEPT, folders, findings.dropped, OUT / "kept.jsonl")
+    kept, dropped = division.kept, division.dropped
     write_rows(OUT / "dropped.jsonl", dropped)
     reasons = Counter(row.reason for row in dropped)
     if not kept:
         examples = {row.reason: f"{row.origin}: {row.detail}" for row in reversed(dropped)}
         raise nothing_left(len(dropped), reasons, str(OUT / "dropped.jsonl"), examples)
-    report = describe(kept, reasons, hits, sets, findings, counts, settings)
+    report = describe(kept, reasons, division.hits, sets, findings, counts, settings)
     write_text(OUT / "report.md", render(report))
     write_json(OUT / "report.json", report)
     forget_scratch(scratch)

@@ -22,16 +22,17 @@ from pipeline.base.params import HOLDOUT, Params
 from pipeline.base.progress import Progress
 from pipeline.base.records import write_rows
 from pipeline.base.stage import run_stage
-from pipeline.corpus.decisions import HoldoutWish
+from pipeline.corpus.copies.decisions import HoldoutWish
+from pipeline.corpus.copies.index import JudgedShards, Reduction, reduce_entries
 from pipeline.corpus.execution.executor import run_shards
 from pipeline.corpus.execution.scratch import forget_scratch, merge_files, scratch_folder
-from pipeline.corpus.execution.shards import Shard, plan_shards
+from pipeline.corpus.execution.shards import Shard
 from pipeline.corpus.funnel import SourceTally, describe_funnel, nothing_left, read_tally
-from pipeline.corpus.index import JudgedShards, Reduction, reduce_entries
 from pipeline.corpus.judge import JudgeJob, judge_shard, sign_earlier
 from pipeline.corpus.panels import Questions, earlier_problems, given_panel, verified
+from pipeline.corpus.readers.cuts import plan_shards
+from pipeline.corpus.readers.sources import source_names
 from pipeline.corpus.settle import OUTPUTS, SettleJob, settle_shard
-from pipeline.corpus.sources import source_names
 
 OUT = Path("work/filter")
 

@@ -17,11 +17,11 @@ from pipeline.base.params import Params
 from pipeline.base.progress import Progress
 from pipeline.base.records import read_lines, write_lines
 from pipeline.base.stage import run_stage
-from pipeline.corpus.entries import read_entries
 from pipeline.corpus.funnel import nothing_left
-from pipeline.corpus.selection import CHOSEN, Limits, choose
-from pipeline.corpus.selection_report import describe, summary_lines
-from pipeline.corpus.sources import source_names
+from pipeline.corpus.readers.sources import source_names
+from pipeline.corpus.selection.choice import CHOSEN, Limits, choose
+from pipeline.corpus.selection.entries import read_entries
+from pipeline.corpus.selection.report import describe, summary_lines
 
 KEPT = Path("work/decontaminate/kept.jsonl")
 OUT = Path("work/select")

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.base.artifacts import Json, read_json, sha256_file, write_json
+from pipeline.base.curriculum import Stage
 from pipeline.base.end_tokens import declared_end_ids
 from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_OK, UserError
 from pipeline.base.lock import hold
@@ -135,6 +136,7 @@ def describe_tokenizer(prompts: Prompts) -> dict[str, Any]:
         "end_text": chat.end_text,
         "base_end_ids": declared_end_ids(chat.base),
         "pad_id": chat.pad_id,
+        "generation": chat.generation_settings(),
     }
 
 
@@ -151,7 +153,7 @@ def main(params: Params) -> None:
     folders = encode(params, job, scratch, progress)
     encoded = Encoded(folders)
     encoded.require_enough(job.sequence_tokens)
-    layout = lay_out(encoded, corpus["bands"], by_tier=bool(corpus["stages"]))
+    layout = lay_out(encoded, corpus["bands"], [Stage(**one) for one in corpus["stages"]])
     arrays = write_packed(OUT, encoded, layout)
     merge_files(folders, "dropped.jsonl", OUT / "dropped.jsonl")
     proven = prove_sample(Stored(OUT), prompts, job.seed, encoded, layout, TRACES)

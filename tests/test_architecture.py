@@ -28,7 +28,6 @@ DISTRIBUTIONS = {"huggingface_hub": "huggingface-hub", "ruamel": "ruamel-yaml"}
 """Import name → distribution, where they differ."""
 NOT_IMPORTED = {
     "dvc",  # run as a command
-    "bitsandbytes",  # transformers needs it for nf4
 }
 """Dependencies that no line of ours imports."""
 TOOLS = [ROOT / f"requirements/{name}.py" for name in ("environment", "lock", "bundle")]
@@ -134,7 +133,9 @@ def test_dependencies_are_what_is_imported() -> None:
     assert {DISTRIBUTIONS.get(name, name) for name in foreign} == declared - NOT_IMPORTED
 
 
-@pytest.mark.parametrize("name", ["contract", "newest", "dev", "embedded", "semantic"])
+@pytest.mark.parametrize(
+    "name", ["contract", "newest", "dev", "vocabularies", "embedded", "semantic"]
+)
 def test_locks_pin_releases_that_any_machine_can_install(name: str) -> None:
     lines = (ROOT / f"requirements/{name}.lock").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if not line.startswith("#")]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.base.params import Params
+from pipeline.learning.record import COLUMNS
 from tests.support import closure as closure_tool
 from tests.support.closure import ROOT, code_deps, is_code, read_dvc_yaml
 from tests.support.params_used import SECTIONS, declared_keys, used_keys
@@ -29,6 +30,9 @@ NO_INPUT = {
     },
 }  # fmt: skip
 """Keys that a stage reads and that do not change its outs."""
+
+LIVE_FIGURES = "plots/training.csv"
+"""What the trainer writes while it runs, for `dvc plots show`."""
 
 DVC_YAML: Any = read_dvc_yaml()
 STAGES: dict[str, Any] = DVC_YAML["stages"]
@@ -129,8 +133,18 @@ def test_the_recipe_does_not_reach_the_baseline() -> None:
 
 def test_metrics_and_plots_are_outs_or_training_records() -> None:
     outs = {out for stage in STAGES.values() for out in stage["outs"]}
-    plots = {path for entry in DVC_YAML["plots"] for path in entry}
+    plots = {path for entry in DVC_YAML["plots"] for path in entry if "/" in path}
     assert set(DVC_YAML["metrics"]) | plots <= outs
+
+
+def test_plots_of_a_run_under_way_show_figures_that_it_writes() -> None:
+    live = [body for entry in DVC_YAML["plots"] for name, body in entry.items() if "/" not in name]
+    shown = {column for body in live for column in body["y"].values()}
+    assert {path for body in live for axis in "xy" for path in body[axis]} == {LIVE_FIGURES}
+    assert shown < set(COLUMNS)
+    assert {"loss", "token_accuracy", "learning_rate", "mfu", "budget_left_seconds"} < shown
+    outs = {out for stage in STAGES.values() for out in stage["outs"]}
+    assert LIVE_FIGURES not in outs
 
 
 def test_sections_are_in_the_order_of_the_flow() -> None:

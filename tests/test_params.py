@@ -100,7 +100,7 @@ def test_floats_may_be_written_in_any_way(tmp_path: Path, written: str, value: f
         ("english_only: true", "english_only: 1"),
         ("hours: 1.0", "hours: 0"),
         ("hours: 1.0", "hours: .nan"),
-        ("method: lora", "method: dora"),
+        ("method: lora", "method: pissa"),
         ("checkpoint_every_minutes: 10", "checkpoint_every_minutes: 11"),
     ],
 )

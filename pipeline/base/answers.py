@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pipeline.base.latex import clean
 from pipeline.base.literals import literal
 
 MAX_CHARACTERS = 1000
 """A longer answer is compared as it stands, blanks folded."""
+
+REMEMBERED_CHARACTERS = 80
+"""The last 4,096 answers of such length are normalised once: rows repeat small numbers."""
 
 MAX_DEPTH = 6
 """Brackets nested deeper are compared as text."""
@@ -82,7 +86,10 @@ def normalise_answer(text: str) -> str:
     r"""One spelling of an answer (`\dfrac12` and `1/2` give `\frac{1}{2}`); units stay."""
     if len(text) > MAX_CHARACTERS:
         return " ".join(text.split())
-    return clean(text)
+    return _cleaned(text) if len(text) <= REMEMBERED_CHARACTERS else clean(text)
+
+
+_cleaned = lru_cache(maxsize=4096)(clean)
 
 
 def same_answer(answer: str, gold: str) -> str | None:

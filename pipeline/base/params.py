@@ -3,7 +3,7 @@
 `params.yaml` holds `budget`, the inputs, then one section per stage. Unknown
 keys are refused and all faults are reported in one message. Nothing here edits
 a value: what is `null` is derived by the plan stage, which writes what it chose.
-The corpus room's sections are in params_corpus.py.
+The corpus room's sections are in params_corpus.py, the recipe in params_train.py.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pipeline.base.params_corpus import (
     SemanticParams,
     SourceParams,
 )
+from pipeline.base.params_train import TrainParams
 
 __all__ = [
     "EMBEDDED",
@@ -43,6 +44,7 @@ __all__ = [
     "SelectParams",
     "SemanticParams",
     "SourceParams",
+    "TrainParams",
     "load_params",
 ]
 
@@ -130,55 +132,6 @@ class CurriculumParams(Section):
     """Upper bounds of the length bands in tokens, ascending, each a multiple of the one before."""
     stages: list[StageParams]
     """In their order; empty is one stage of `plan.sequence_tokens`, tiers as they come."""
-
-
-class TrainParams(Section):
-    """The recipe; with base and data it decides the result (see docs/recipe.md)."""
-
-    method: Literal["lora"]
-    """PEFT method; rank-stabilised scaling is `rslora`."""
-    rank: int = Field(ge=1)
-    """Rank of each update; the contract allows 64."""
-    alpha: int = Field(ge=1)
-    """Scale numerator: updates are multiplied by alpha/rank (rsLoRA: alpha/√rank)."""
-    rslora: bool
-    """Use the rank-stabilised scale."""
-    dropout: float = Field(ge=0, lt=1)
-    """Dropout on the adapter's input."""
-    target_modules: list[str] | Literal["all-linear"]
-    """Names of adapted linear layers; `all-linear` is every one but the head."""
-    learning_rate: float = Field(gt=0)
-    """Peak of the schedule."""
-    warmup_share: float = Field(ge=0, lt=1)
-    """Share of the steps in which the rate rises linearly from zero."""
-    decay: Literal["linear", "cosine"]
-    """Shape of the fall to zero after the warm-up."""
-    steps: int | None = Field(default=None, ge=1)
-    """Optimizer steps; null derives them from the clock and `epochs`."""
-    epochs: float = Field(gt=0)
-    """Most passes over the selected data; ignored when `steps` is given."""
-    tokens_per_step: int = Field(ge=64)
-    """Packed tokens of one optimizer step over all devices, padding included."""
-    weight_decay: float = Field(ge=0)
-    """Decoupled weight decay on the adapter."""
-    clip_norm: float = Field(gt=0)
-    """Gradient norm above which a step is scaled down."""
-    beta1: float = Field(ge=0, lt=1)
-    """AdamW first-moment decay."""
-    beta2: float = Field(ge=0, lt=1)
-    """AdamW second-moment decay."""
-    precision: Literal["auto", "bfloat16", "float16", "float32"]
-    """Compute type; `auto` follows what the device does natively."""
-    base_quantization: Literal["auto", "none", "nf4"]
-    """Storage of the frozen base; `auto` quantises only when it would not fit."""
-    seed: int = Field(ge=0)
-    """Adapter initialisation, data order and dropout."""
-    checkpoint_every_steps: int | None = Field(default=None, ge=1)
-    """Save after so many steps; null saves by time alone."""
-    checkpoint_every_minutes: float = Field(gt=0, le=10)
-    """Save when so many minutes passed since the last save (at most 10)."""
-    keep_checkpoints: int = Field(ge=1)
-    """Newest complete checkpoints that stay on disk."""
 
 
 class EvaluationParams(Section):

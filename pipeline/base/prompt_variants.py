@@ -17,8 +17,7 @@ from pathlib import Path
 from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
 from pipeline.base.params import PromptParams
-
-MAIN = "main"
+from pipeline.base.records import MAIN
 
 
 class Prompts:

@@ -20,6 +20,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pipeline.base.artifacts import replacing, sha256_text
 from pipeline.base.errors import UserError
 
+MAIN = "main"
+"""Name of the prompt of params.yaml itself, beside those of `prompt.variants`."""
+
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -93,7 +96,9 @@ class Sample:
     id: str
     """The problem's id."""
     sample: int
-    """0-based number of the reply among the k of this problem."""
+    """0-based number of the reply among the k of this problem and variant."""
+    variant: str
+    """Name of the prompt that asked; without `prompt.variants` it is `MAIN`."""
     prompt: str
     reply: str
     tokens: int

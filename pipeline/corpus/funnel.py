@@ -16,8 +16,8 @@ from typing import Any
 from pipeline.base.artifacts import read_json, write_json
 from pipeline.base.errors import UserError
 from pipeline.base.records import Dropped, excerpt
-from pipeline.corpus.strict_json import UNREADABLE, Row
-from pipeline.corpus.text import RowFault, printable
+from pipeline.corpus.rows.strict_json import UNREADABLE, Row
+from pipeline.corpus.rows.text import RowFault, printable
 
 REMEDIES = {
     "no-schema": "Rename the columns to ones that docs/data.md lists.",

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from struct import Struct
 
@@ -28,29 +27,24 @@ from pipeline.base.grading import is_readable_gold, normalise_answer, unbox
 from pipeline.base.params import FilterParams, PromptParams
 from pipeline.base.params_corpus import SourceParams
 from pipeline.base.records import Dropped, Problem, Trace, problem_id, to_line
+from pipeline.corpus.copies.keyed_hash import id_number
+from pipeline.corpus.copies.near_copies import Signer
+from pipeline.corpus.copies.shard_store import ENTRY, TextWriter, hash64, hash128
 from pipeline.corpus.execution.shards import Shard
-from pipeline.corpus.execution.watch import Watch
+from pipeline.corpus.execution.watch import POISON, Watch
 from pipeline.corpus.funnel import SourceTally, dropped_row, write_tally
-from pipeline.corpus.keyed_hash import id_number
-from pipeline.corpus.near_copies import Signer
-from pipeline.corpus.rules import Judgement, Settings, judge_candidate, settings_for
-from pipeline.corpus.schemas import Candidate, read_candidates
-from pipeline.corpus.shard_store import ENTRY, TextWriter, hash64, hash128
-from pipeline.corpus.sources import read_shard
-from pipeline.corpus.strict_json import Row
-from pipeline.corpus.suspicion import reply_template
-from pipeline.corpus.text import RowFault
+from pipeline.corpus.readers.sources import read_shard
+from pipeline.corpus.rows.schemas import Candidate, read_candidates
+from pipeline.corpus.rows.strict_json import Row
+from pipeline.corpus.rows.text import RowFault
+from pipeline.corpus.rules.catalogue import Judgement, Settings, judge_candidate, settings_for
+from pipeline.corpus.rules.suspicion import reply_template
 
 WITNESSES = frozenset(
     "no-solution labelled-wrong wrong-answer too-short too-long repetition-loop unreasoned"
     " early-answer".split()
 )
 """Reasons that say nothing against the answer that the row states: it still counts."""
-POISON = {
-    "timeout": "the row was at work for longer than executor.row_seconds",
-    "memory": "the row needs more memory than executor.worker_gib",
-    "crash": "the row ended the process that judged it, twice",
-}
 _ENTRY = Struct("<6Q2Ii2B")
 
 
@@ -91,27 +85,21 @@ def judge_shard(job: JudgeJob, shard: Shard, folder: Path, watch: Watch) -> None
     source = job.sources[job.source_of[shard.entry]]
     settings = settings_for(open_chat(job.base, job.prompt), job.filter)
     desk = _Desk(folder, shard.source, source.weight, job.filter.near_copy_similarity)
-    rows = read_shard(shard, watch.poison)
-    for number in count():
-        poison = watch.enter(number)
-        row = next(rows, None)
-        if row is None:
-            watch.done(0)
-            break
+    for row in read_shard(shard, watch):
         desk.tally.note_row(row)
         try:
-            outcomes = _fallen(row, poison) if poison else _outcomes(row, source, settings)
+            outcomes = _outcomes(row, source, settings)
         except MemoryError:
-            outcomes = _fallen(row, "memory")
+            outcomes = [_fallen(row, RowFault("memory", POISON["memory"]))]
         desk.take(outcomes)
         watch.done()
+    watch.done(0)
     desk.close()
 
 
-def _fallen(row: Row, poison: str) -> list[_Outcome]:
+def _fallen(row: Row, fault: RowFault) -> _Outcome:
     """A row that cannot be judged."""
-    fault = RowFault(poison, POISON[poison])
-    return [_Outcome(row.origin, None, dropped_row(row.origin, row.source, fault, row.excerpt))]
+    return _Outcome(row.origin, None, dropped_row(row.origin, row.source, fault, row.excerpt))
 
 
 def _outcomes(row: Row, source: SourceParams, settings: Settings) -> list[_Outcome]:
@@ -120,8 +108,7 @@ def _outcomes(row: Row, source: SourceParams, settings: Settings) -> list[_Outco
             raise row.fault or RowFault("not-object", "no value")
         candidates = read_candidates(row.value, source)
     except RowFault as fault:
-        gone = dropped_row(row.origin, row.source, fault, row.excerpt)
-        return [_Outcome(row.origin, None, gone)]
+        return [_fallen(row, fault)]
     found = []
     for number, candidate in enumerate(candidates):
         origin = f"{row.origin}[{number}]" if len(candidates) > 1 else row.origin

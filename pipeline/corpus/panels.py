@@ -19,9 +19,9 @@ from pipeline.base.errors import UserError
 from pipeline.base.grading import is_readable_gold
 from pipeline.base.params import HOLDOUT, Params
 from pipeline.base.records import Problem, problem_id
-from pipeline.corpus.schemas import read_question
-from pipeline.corpus.sources import read_rows_of
-from pipeline.corpus.text import RowFault
+from pipeline.corpus.readers.sources import read_rows_of
+from pipeline.corpus.rows.schemas import read_question
+from pipeline.corpus.rows.text import RowFault
 
 
 @dataclass

@@ -21,7 +21,7 @@ from pipeline.base.chat import Chat
 from pipeline.base.grading import grade
 from pipeline.base.params import PromptParams
 from pipeline.base.records import Problem, Trace, from_line, read_lines, to_line
-from pipeline.corpus.decisions import (
+from pipeline.corpus.copies.decisions import (
     CLASH,
     CONTRADICTED,
     DROPPED_CANNED,
@@ -33,14 +33,14 @@ from pipeline.corpus.decisions import (
     OUTVOTED,
     RESERVED,
 )
+from pipeline.corpus.copies.index import DETAILS
+from pipeline.corpus.copies.keyed_hash import number_id
+from pipeline.corpus.copies.shard_store import read_text
 from pipeline.corpus.execution.shards import Shard
-from pipeline.corpus.execution.watch import Watch
+from pipeline.corpus.execution.watch import POISON, Watch
 from pipeline.corpus.funnel import SourceTally, dropped_row, write_tally
-from pipeline.corpus.index import DETAILS
-from pipeline.corpus.judge import POISON, open_chat
-from pipeline.corpus.keyed_hash import number_id
-from pipeline.corpus.shard_store import read_text
-from pipeline.corpus.text import RowFault, excerpt_of
+from pipeline.corpus.judge import open_chat
+from pipeline.corpus.rows.text import RowFault, excerpt_of
 
 BATCH_ROWS = 256
 BATCH_CHARACTERS = 2**22
@@ -193,10 +193,12 @@ def _origin(folder: Path, place: int) -> tuple[str, str]:
 
 
 def count_tokens(chat: Chat, traces: list[Trace]) -> list[int]:
-    """Tokens of prompt, reply and end token of each trace, encoded many at a time."""
-    texts = [chat.prompt_text(trace.problem) for trace in traces]
-    texts += [chat.reply_text(trace.thinking, trace.solution) for trace in traces]
-    encoded = chat.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    lengths = [len(one) for one in encoded]
-    half = len(traces)
-    return [lengths[place] + lengths[half + place] + 1 for place in range(half)]
+    """Tokens of prompt, reply and end token of each trace, encoded many at a time.
+
+    They are what `python -m pipeline.tokenize` makes of a trace whose problem is put with
+    the prompt of params.yaml itself; a variant of it may be longer or shorter.
+    """
+    prompts = chat.encode_prompts([trace.problem for trace in traces])
+    texts = [chat.reply_text(trace.thinking, trace.solution) for trace in traces]
+    replies = chat.encode_replies(texts)
+    return [len(prompt) + len(reply) + 1 for prompt, reply in zip(prompts, replies, strict=True)]

@@ -21,6 +21,9 @@ NATIVE_BF16 = (8, 0)
 """First CUDA capability with bfloat16 arithmetic. Older ones emulate it, and
 torch.cuda.is_bf16_supported() says yes all the same, so it is not asked."""
 
+NATIVE_FP8 = (9, 0)
+"""First CUDA capability with fp8 products scaled by rows and columns."""
+
 Why = list[str]
 """Sentences for plan.json, one a decision."""
 
@@ -121,13 +124,21 @@ def storage_options(params: Params, devices: Devices, machine: Machine) -> list[
     """Ways to store the base, in order of preference.
 
     Raises:
-        UserError: nf4 is asked for where it cannot be computed.
+        UserError: a form is asked for that cannot be computed here.
     """
     asked = params.train.base_quantization
-    if asked == "nf4" and devices.device == "cpu":
+    if asked not in ("auto", "none") and devices.device == "cpu":
         raise UserError(
-            "train.base_quantization: nf4 is for GPUs; a CPU would unpack all weights every pass",
+            f"train.base_quantization: {asked} is for GPUs; a CPU would unpack all weights every"
+            " pass",
             "Set train.base_quantization to auto or none, or use a GPU.",
+        )
+    if asked == "fp8" and devices.capability < NATIVE_FP8:
+        major, minor = devices.capability
+        raise UserError(
+            f"train.base_quantization: fp8 needs capability 9.0 or higher, {devices.name} has "
+            f"{major}.{minor}",
+            "Set train.base_quantization to auto or none.",
         )
     if asked == "nf4" and machine.bitsandbytes is None:
         raise UserError(

@@ -8,24 +8,11 @@ from __future__ import annotations
 
 from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import ModelShape
+from pipeline.base.flops import linear_elements as linear_elements
+from pipeline.base.flops import linears as linears
 
 Targets = list[str] | str
 """`train.target_modules`: names, or "all-linear"."""
-
-
-def linears(shape: ModelShape) -> dict[str, tuple[int, int]]:
-    """Name → (in, out) of every linear layer of one block."""
-    hidden, inner = shape.hidden, shape.intermediate
-    query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    return {
-        "q_proj": (hidden, query),
-        "k_proj": (hidden, key),
-        "v_proj": (hidden, key),
-        "o_proj": (query, hidden),
-        "gate_proj": (hidden, inner),
-        "up_proj": (hidden, inner),
-        "down_proj": (inner, hidden),
-    }
 
 
 def adapted(shape: ModelShape, targets: Targets) -> dict[str, tuple[int, int]]:
@@ -44,11 +31,6 @@ def adapted(shape: ModelShape, targets: Targets) -> dict[str, tuple[int, int]]:
             f"Choose among {', '.join(known)}, or `all-linear`.",
         )
     return {name: known[name] for name in names}
-
-
-def linear_elements(shape: ModelShape) -> int:
-    """Elements of all linear layers of all blocks, without the head."""
-    return shape.layers * sum(wide * high for wide, high in linears(shape).values())
 
 
 def other_elements(shape: ModelShape) -> int:

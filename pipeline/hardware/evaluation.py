@@ -1,8 +1,9 @@
 """How many problems the evaluation share allows, and how replies are batched.
 
-The result depends on the base, the machine, `budget`, `plan.device` and
-`evaluation` alone: nothing of the recipe, so that an edit of the recipe does not
-repeat the evaluation of the frozen base.
+The result depends on the base, the machine, `budget`, `plan.device`, `evaluation` and
+the number of `prompt.variants` alone: nothing of the recipe, so that an edit of the
+recipe does not repeat the evaluation of the frozen base. Every problem is asked under
+`main` and every variant, so with two variants it takes three times as long.
 """
 
 from __future__ import annotations
@@ -88,8 +89,15 @@ def choose_store(shape: ModelShape, params: Params, devices: Devices, machine: M
     )
 
 
+def prompts_asked(params: Params) -> int:
+    """Under how many prompts each problem is asked: `main` and every variant."""
+    return 1 + len(params.prompt.variants)
+
+
 def choose_batch(shape: ModelShape, params: Params, devices: Devices, store: Store) -> int:
     """Replies at a time: as many as fit, or as params say when those fit.
+
+    Variants share no batch, so one never holds more than the replies to one prompt.
 
     Raises:
         UserError: the asked number does not fit.
@@ -133,12 +141,12 @@ def plan_evaluation(
     decoding = Decoding(devices.device, store.dtype, store.quantization, context)
 
     def seconds(problems: int) -> float:
-        """Time of one run over so many problems."""
+        """Time of one run over so many problems, under every prompt."""
         full, rest = divmod(problems * wanted.samples_per_problem, batch)
         steps = full * decode_step_seconds(shape, machine, decoding, batch)
         if rest:
             steps += decode_step_seconds(shape, machine, decoding, rest)
-        return steps * wanted.max_new_tokens
+        return steps * wanted.max_new_tokens * prompts_asked(params)
 
     share = shares.evaluation / RUNS
     problems = next((n for n in range(wanted.problems, 1, -1) if seconds(n) <= share), 1)
@@ -163,22 +171,27 @@ def _explain(
     seconds: Callable[[int], float],
     share: float,
 ) -> list[str]:
-    wanted = params.evaluation
+    wanted, prompts = params.evaluation, prompts_asked(params)
     k, length = wanted.samples_per_problem, wanted.max_new_tokens
-    rate = problems * k * length / seconds(problems)
+    rate = problems * prompts * k * length / seconds(problems)
     stored = "nf4" if store.quantization == "nf4" else store.dtype
-    replies = f"{k} {'reply' if k == 1 else 'replies'}"
+    replies = f"{k} {'reply' if k == 1 else 'replies'} × {length:,} tokens"
+    if prompts > 1:
+        replies = f"{prompts} prompts × {replies}"
+    fewer = "fewer samples, shorter replies or fewer prompt.variants leave room for more."
+    if prompts == 1:
+        fewer = "fewer samples or shorter replies leave room for more."
     sentences = [
         f"Evaluation: base in {stored}; {batch} replies of up to {length:,} tokens at a time in "
         f"{store.free_gib:.1f} GiB.",
-        f"Panel: {problems} problems × {replies} × {length:,} tokens at {rate:,.0f} tokens/s "
+        f"Panel: {problems} problems × {replies} at {rate:,.0f} tokens/s "
         f"take at most {duration(seconds(problems))} of the {duration(share)} that base and "
         "adapter have each.",
     ]
     if problems < wanted.problems:
         sentences.append(
             f"Panel: lowered from evaluation.problems = {wanted.problems} to {problems}; a "
-            "larger budget.evaluation_share, fewer samples or shorter replies leave room for more."
+            f"larger budget.evaluation_share, {fewer}"
         )
     if seconds(problems) > share:
         sentences.append(

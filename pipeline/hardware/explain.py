@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pipeline.base.stage_table import StageRow
@@ -30,7 +31,7 @@ def explain(fitter: Fitter, fit: Fit, options: list[str], found: list[Setting]) 
 
 
 def _storage(fitter: Fitter, s: Setting, options: list[str], found: list[Setting]) -> str:
-    stored = "nf4" if s.quantization == "nf4" else s.compute_dtype
+    stored = s.quantization if s.quantization != "none" else s.compute_dtype
     if fitter.params.train.base_quantization != "auto":
         return f"Storage of the base: {stored}, as train.base_quantization says."
     if s.quantization == "none":
@@ -73,9 +74,18 @@ def _recomputation(fitter: Fitter, s: Setting) -> str:
     if not s.gradient_checkpointing:
         return "Recomputation: off; all activations fit, which saves a forward pass."
     settings = fitter.at(s.quantization, s.sequence_tokens)
-    kept = min(fitter.need(one) for one in settings if not one.gradient_checkpointing)
+    if s.offload:
+        here = min(fitter.need(one) for one in settings if not one.offload)
+        return (
+            f"Recomputation: all layers, whose inputs, like the embedding, wait in host memory: "
+            f"on the card they would need {here:.1f} GiB of {fitter.devices.capacity_gib:.1f}."
+        )
+    less = [one for one in settings if one.recompute < s.recompute]
+    nearest = min((fitter.need(one), -one.recompute) for one in less)
+    layers, again = fitter.shape.layers, s.recomputed_layers(fitter.shape.layers)
+    fewer = math.ceil(-nearest[1] * layers)
     return (
-        f"Recomputation: on; keeping all activations would need {kept:.1f} GiB of "
+        f"Recomputation: {again} of {layers} layers; {fewer} would need {nearest[0]:.1f} GiB of "
         f"{fitter.devices.capacity_gib:.1f}."
     )
 

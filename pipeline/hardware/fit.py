@@ -14,7 +14,7 @@ from pipeline.base.fingerprint import ModelShape
 from pipeline.base.params import Params
 from pipeline.base.stage_table import largest_micro_batch, sequences_per_step
 from pipeline.hardware.choices import Devices
-from pipeline.hardware.memory import Setting, needed_gib, training_parts
+from pipeline.hardware.memory import OPTIMIZER_BYTES, Setting, needed_gib, training_parts
 from pipeline.hardware.stages import longest_stage
 
 LENGTHS = (
@@ -22,7 +22,13 @@ LENGTHS = (
 )  # fmt: skip
 """Sequence lengths that `plan.sequence_tokens: null` chooses among."""
 
+RECOMPUTED = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Shares of the layers that are recomputed, the fastest first."""
+
 LOSS_CHUNKS = (2048, 1024, 512, 256)
+
+COMPILED_CAPABILITY = (7, 0)
+"""First CUDA capability for which torch's compiler makes kernels."""
 
 MOST_TOKENS = {"cuda": 16384, "cpu": 1024}
 """Tokens of one forward pass beyond which it gets no faster (on a CPU slower: 575
@@ -72,6 +78,15 @@ def candidate_lengths(params: Params, shape: ModelShape) -> list[int]:
     return [length for length in LENGTHS if length <= limit] or [limit]
 
 
+def compiles(params: Params, devices: Devices) -> bool:
+    """Whether layers are compiled: by choice, else on GPUs for which Triton has code."""
+    asked = params.train.compile
+    if asked != "auto":
+        return asked == "on"
+    own = params.train.method == "lora"
+    return own and devices.device == "cuda" and devices.capability >= COMPILED_CAPABILITY
+
+
 class Fitter:
     """Searches settings of one model on one kind of device."""
 
@@ -85,11 +100,14 @@ class Fitter:
             quantization="none",
             sequence_tokens=self.lengths[0],
             micro_batch_sequences=params.plan.micro_batch_sequences or 1,
-            gradient_checkpointing=False,
+            recompute=0.0,
             loss_chunk_positions=LOSS_CHUNKS[0],
             rank=params.train.rank,
             targets=params.train.target_modules,
             grouped_attention=devices.native_bf16 and devices.device == "cuda",
+            compiled=compiles(params, devices),
+            own_layers=params.train.method == "lora",
+            state_bytes=OPTIMIZER_BYTES[params.train.optimizer] + 4 * (params.train.ema_decay > 0),
         )
 
     def need(self, setting: Setting) -> float:
@@ -104,11 +122,11 @@ class Fitter:
         """Settings with this storage and length, fastest first."""
         asked = self.params.plan.gradient_checkpointing
         first = replace(self.first, quantization=quantization, sequence_tokens=length)
-        return [
-            replace(first, gradient_checkpointing=again, loss_chunk_positions=chunk)
-            for again in ([False, True] if asked is None else [asked])
-            for chunk in LOSS_CHUNKS
-        ]
+        shares = RECOMPUTED if asked is None else (float(asked),)
+        ways = [replace(first, recompute=share) for share in shares]
+        if first.device == "cuda" and first.own_layers and shares[-1] == 1:
+            ways.append(replace(first, recompute=1.0, offload=True))
+        return [replace(way, loss_chunk_positions=chunk) for way in ways for chunk in LOSS_CHUNKS]
 
     def longest(self, quantization: str) -> Setting | None:
         """The fastest setting of the longest length that fits."""
@@ -153,7 +171,7 @@ def _ways_out(fitter: Fitter, smallest: Setting, options: list[str]) -> list[str
         length_key = "curriculum.stages with sequences of at most"
     trials = [
         ("train.base_quantization: nf4", replace(smallest, quantization="nf4")),
-        ("plan.gradient_checkpointing: null", replace(smallest, gradient_checkpointing=True)),
+        ("plan.gradient_checkpointing: null", replace(smallest, recompute=1.0)),
         ("plan.micro_batch_sequences: null", replace(smallest, micro_batch_sequences=1)),
         *(
             (f"{length_key}: {length}", replace(smallest, sequence_tokens=length))
@@ -189,7 +207,7 @@ def _refuse(fitter: Fitter, options: list[str]) -> UserError:
         (s for option in options for s in fitter.at(option, fitter.lengths[-1])),
         key=lambda setting: (fitter.need(setting), setting.loss_chunk_positions),
     )
-    stored = "nf4" if smallest.quantization == "nf4" else smallest.compute_dtype
+    stored = smallest.quantization if smallest.quantization != "none" else smallest.compute_dtype
     return UserError(
         f"{fitter.shape.architecture} ({fitter.shape.parameters / 1e9:.2f} G parameters) in "
         f"{stored} with rank {smallest.rank} and {smallest.tokens:,} tokens in a pass needs "

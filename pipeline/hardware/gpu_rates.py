@@ -85,13 +85,15 @@ def gpu_rate(gpu: Gpu) -> GpuRate:
     return GpuRate(tflops, bandwidth, source)
 
 
-def achieved_share(gpu: Gpu) -> float:
+def achieved_share(gpu: Gpu, *, compiled: bool = False) -> float:
     """Share of the peak that a LoRA step of a large model reaches.
 
-    0.43 from capability 8.0 up: measured with this trainer on an H200 (sizes of
-    Qwen3-14B, rank 64, full recomputation, one document of 16,384 tokens): 3,624
-    tokens/s are 0.43 of 989 TFLOP/s (bench/RESULTS.md). Before
-    8.0 there is no fused attention with grouped keys, and a 70 W T4 cannot hold
+    From capability 8.0 up, measured with this trainer on an H200 (sizes of Qwen3-14B,
+    rank 64, one document of 16,384 tokens; bench/RESULTS.md): 0.43 of 989 TFLOP/s
+    with full recomputation and nothing compiled, 0.56 with compiled layers. Before 8.0
+    there is no fused attention with grouped keys, and a 70 W T4 cannot hold
     its clock under tensor load: 0.3, assumed, not measured.
     """
-    return 0.43 if gpu.capability >= (8, 0) else 0.3
+    if gpu.capability < (8, 0):
+        return 0.3
+    return 0.56 if compiled else 0.43

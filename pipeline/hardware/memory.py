@@ -1,9 +1,9 @@
 """How much memory a training step needs, part by part.
 
-A pure model of this project's own training loop: frozen base, PEFT adapters
-with fp32 masters under autocast, documents packed without a T² mask, a loss
-that is chunked over positions. Every part carries its formula, so that a person
-can check the table in plan.json with a calculator.
+A pure model of this project's own training loop: frozen base, adapters with fp32
+masters, documents packed without a T² mask, a loss that is chunked over positions,
+decoder layers that are compiled or not. Every part carries its formula, so that a
+person can check the table in plan.json with a calculator.
 
 Symbols: T packed tokens of one forward pass, h hidden, i MLP width, q and k
 widths of all query and key heads, V vocabulary, c bytes of the compute type.
@@ -11,6 +11,7 @@ widths of all query and key heads, V vocabulary, c bytes of the compute type.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,13 +32,27 @@ NF4_BYTES = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes a weight: 4 bits, an 8-bit scale per 64 weights and a 32-bit scale per
 256 of those (double quantisation; QLoRA, arXiv 2305.14314, section 3)."""
 
-LOGIT_BYTES = 12
-"""Bytes a logit at the worst moment of the chunked loss: log-softmax, its
-gradient and the gradient of the logits, each in fp32."""
+STORED_BYTES = {"nf4": NF4_BYTES, "int8": 1.0, "fp8": 2.0}
+"""Bytes a weight; fp8 is stored twice, once for each direction (learning/frozen.py)."""
+STORED_HOW = {"nf4": ", double quantised", "int8": "", "fp8": ", for each direction"}
+
+LOGIT_BYTES = {4: 8, 2: 12}
+"""Bytes a logit at the worst moment of the chunked loss, by the bytes of the compute
+type: the logits, their fp32 copy where they are no fp32, the gradient in fp32 and in
+the compute type. One kernel (compiled) holds logits and gradient in the compute type."""
 
 MASTER_BYTES, GRADIENT_BYTES, MOMENT_BYTES = 4, 4, 8
 """Adapter weights, their gradients and AdamW's two moments, all fp32
 (AdamW, arXiv 1711.05101)."""
+
+OPTIMIZER_BYTES = {
+    "adamw": 8.0, "muon": 8.0, "schedule-free": 8.0, "adamw-8bit": 2.1, "adamw-8bit-paged": 0.0,
+}  # fmt: skip
+"""`train.optimizer` → state of one element on the device: two fp32 tensors at most; two bytes
+and a scale for each 256 of them (arXiv 2110.02861); paged, what fits."""
+
+LAYERS_IN_FLIGHT = 3
+"""Layer inputs on the device while they travel to the host and back."""
 
 CONTEXT_GIB = {"cuda": 0.5, "cpu": 0.8}
 """CUDA context, loaded kernels and cuBLAS workspace (0.4-0.5 GiB); on a
@@ -55,9 +70,10 @@ NORMED_HEADS = frozenset({"qwen3"})
 
 
 SHARED_INPUT = (
-    ("q_proj", "k_proj", "v_proj"), ("o_proj",), ("gate_proj", "up_proj"), ("down_proj",),
+    ("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"), ("down_proj",),
 )  # fmt: skip
-"""Linear layers of a block that read the same tensor."""
+"""Linear layers of a block that read the same tensor; o_proj reads attention's output, which
+is kept anyway."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +86,30 @@ class Setting:
     quantization: str
     sequence_tokens: int
     micro_batch_sequences: int
-    gradient_checkpointing: bool
+    recompute: float
+    """Share of the layers whose activations are made again in the backward pass."""
     loss_chunk_positions: int
     rank: int
     targets: Targets
     grouped_attention: bool
     """The attention kernel reads grouped keys as they are; else they are repeated."""
+    compiled: bool = False
+    """Layers and loss are compiled."""
+    own_layers: bool = True
+    """Plain LoRA, trained by this project's layers; else PEFT's, under autocast."""
+    offload: bool = False
+    """Inputs of recomputed layers and the embedding wait in host memory."""
+    state_bytes: float = MOMENT_BYTES
+    """Optimizer state of one adapter element."""
+
+    @property
+    def gradient_checkpointing(self) -> bool:
+        """Whether any layer is recomputed."""
+        return self.recompute > 0
+
+    def recomputed_layers(self, layers: int) -> int:
+        """How many of `layers` are recomputed."""
+        return math.ceil(self.recompute * layers)
 
     @property
     def tokens(self) -> int:
@@ -95,55 +129,76 @@ class Part:
 
 
 def weights_bytes(shape: ModelShape, dtype: str, quantization: str) -> float:
-    """Frozen base: nf4 quantises the linear layers of the blocks, nothing else."""
+    """Frozen base: only the linear layers of the blocks are quantised."""
     each = BYTES[dtype]
-    if quantization == "nf4":
-        return linear_elements(shape) * NF4_BYTES + other_elements(shape) * each
-    return shape.parameters * each
+    if quantization == "none":
+        return shape.parameters * each
+    return linear_elements(shape) * STORED_BYTES[quantization] + other_elements(shape) * each
 
 
 def layer_bytes_per_token(shape: ModelShape, setting: Setting) -> int:
     """What one block keeps of one token for its backward pass.
 
+    Compiled (compiled.py says why): its input and that of the MLP (2h), queries and
+    keys as attention reads them, v and attention's output (2q + 2k), with normed heads
+    q and k before the norm (q + k), gate and up (2i), all in the compute type, besides
+    A's outputs, the log-sum-exp of every head and the fp32 factors of the norms.
+    Not compiled:
+
     Norms work in fp32 and keep their input (2·4h, with normed heads 4(q+k)).
     Attention keeps q, k, v and its output, and the log-sum-exp of every head.
-    The MLP keeps gate, silu(gate) and up (3i). Every adapter keeps its input: a
-    copy of its own under autocast, since masters are fp32 and PEFT casts for
-    each layer anew; without autocast layers share theirs. B keeps A's output.
+    The MLP keeps gate, silu(gate) and up (3i). Every adapter keeps its input:
+    layers of this project share theirs, PEFT's cast it each for itself under
+    autocast. B keeps A's output.
     """
     c, h, i = BYTES[setting.compute_dtype], shape.hidden, shape.intermediate
     query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     chosen = adapted(shape, setting.targets)
-    norms = 8 * h + (4 * (query + key) if shape.model_type in NORMED_HEADS else 0)
-    attention = 2 * c * query + 2 * c * (key if setting.grouped_attention else query)
-    if c == 4:
+    normed = shape.model_type in NORMED_HEADS
+    small = 4 * shape.heads + 8 + c * setting.rank * len(chosen)
+    if setting.compiled:
+        factors = 4 * (shape.heads + shape.kv_heads) if normed else 0
+        return c * (2 * h + (2 + normed) * (query + key) + 2 * i) + small + factors
+    norms = 8 * h + (4 * (query + key) if normed else 0)
+    attention = 2 * c * (query + key)
+    if c == 4 or setting.own_layers:
         inputs = sum(max((chosen[n][0] for n in g if n in chosen), default=0) for g in SHARED_INPUT)
     else:
         inputs = sum(side for side, _ in chosen.values())
-    small = 4 * shape.heads + 8 + c * setting.rank * len(chosen)
     return norms + attention + 3 * c * i + c * inputs + small
+
+
+def embedding_on_host(shape: ModelShape, setting: Setting) -> int:
+    """Elements of the embedding, if it waits in host memory: a head of its own must stay."""
+    return shape.vocabulary * shape.hidden if setting.offload and not shape.tied_embeddings else 0
 
 
 def _state_parts(shape: ModelShape, s: Setting) -> list[Part]:
     """What stays for the whole run."""
     elements = adapter_elements(shape, s.rank, s.targets)
     weights = weights_bytes(shape, s.compute_dtype, s.quantization)
+    away = embedding_on_host(shape, s) * BYTES[s.compute_dtype]
     how = f"{shape.parameters:,} × {BYTES[s.compute_dtype]} B ({s.compute_dtype})"
-    if s.quantization == "nf4":
+    if s.quantization != "none":
         how = (
-            f"{linear_elements(shape):,} × {NF4_BYTES:.4f} B (nf4, double quantised) + "
+            f"{linear_elements(shape):,} × {STORED_BYTES[s.quantization]:.4f} B "
+            f"({s.quantization}{STORED_HOW[s.quantization]}) + "
             f"{other_elements(shape):,} × {BYTES[s.compute_dtype]} B (embeddings, head, norms)"
         )
+    if away:
+        how += f" − {away:,} B (the embedding, in host memory)"
     parts = [
-        Part("base weights", weights / GIB, how),
+        Part("base weights", (weights - away) / GIB, how),
         Part("adapter masters", elements * MASTER_BYTES / GIB, f"{elements:,} × 4 B"),
         Part("adapter gradients", elements * GRADIENT_BYTES / GIB, f"{elements:,} × 4 B"),
-        Part("AdamW moments", elements * MOMENT_BYTES / GIB, f"{elements:,} × 2 × 4 B"),
+        Part(
+            "optimizer state", elements * s.state_bytes / GIB, f"{elements:,} × {s.state_bytes:g} B"
+        ),
     ]
-    if BYTES[s.compute_dtype] == 2 and not s.gradient_checkpointing:
-        formula = f"{elements:,} × 2 B (autocast)"
+    if BYTES[s.compute_dtype] == 2 and s.recompute < 1:
+        formula = f"{elements:,} × 2 B, cast in the pass"
         parts.append(Part("adapter in 16 bits", elements * 2 / GIB, formula))
-    if s.quantization == "nf4":
+    if s.quantization in ("nf4", "int8"):
         widest = max(wide * high for wide, high in linears(shape).values())
         formula = f"{widest:,} × {BYTES[s.compute_dtype]} B (one linear layer at a time)"
         parts.append(Part("dequantised weight", widest * BYTES[s.compute_dtype] / GIB, formula))
@@ -160,32 +215,47 @@ def _step_parts(shape: ModelShape, s: Setting) -> list[Part]:
     layer = layer_bytes_per_token(shape, s)
     # Gradient of the MLP's product: in c, in fp32 on the way through the cast, in c again.
     work = (10 if c == 2 else 8) * shape.intermediate
-    if s.gradient_checkpointing:
-        kept = Part(
-            "layer inputs (checkpoints)", shape.layers * tokens * h * c / GIB,
-            f"{shape.layers} layers × {tokens:,} tokens × {h:,} × {c} B",
+    if not s.grouped_attention:
+        # Keys and values repeated for every query head, and their gradients, come before that.
+        work = max(work, 4 * c * shape.heads * shape.head_dim)
+    again = s.recomputed_layers(shape.layers)
+    kept = []
+    if again:
+        here = min(again, LAYERS_IN_FLIGHT) if s.offload else again
+        rest = f"; those of {again} layers wait on the host" if s.offload else ""
+        kept.append(
+            Part(
+                "layer inputs (checkpoints)", here * tokens * h * c / GIB,
+                f"{here} layers × {tokens:,} tokens × {h:,} × {c} B{rest}",
+            )
         )  # fmt: skip
+    if again < shape.layers:
+        kept.append(
+            Part(
+                "activations of kept layers", (shape.layers - again) * tokens * layer / GIB,
+                f"{shape.layers - again} layers × {tokens:,} tokens × {layer:,} B",
+            )
+        )  # fmt: skip
+    if again == shape.layers:
         block = Part(
             "one block, made again", tokens * (layer + work) / GIB,
             f"{tokens:,} tokens × ({layer:,} B kept + {work:,} B of gradients)",
         )  # fmt: skip
     else:
-        kept = Part(
-            "activations of all layers", shape.layers * tokens * layer / GIB,
-            f"{shape.layers} layers × {tokens:,} tokens × {layer:,} B",
-        )  # fmt: skip
+        # The last layers are kept and come first: by the turn of a recomputed one there is room.
         block = Part(
             "gradients in one block", tokens * work / GIB, f"{tokens:,} tokens × {work:,} B"
         )
     positions = min(s.loss_chunk_positions, tokens)
+    logit = 2 * c if s.compiled else LOGIT_BYTES[c]
     loss = Part(
         "loss chunk",
-        (positions * shape.vocabulary * LOGIT_BYTES + tokens * h * (4 + 3 * c)) / GIB,
-        f"{positions:,} positions × {shape.vocabulary:,} × {LOGIT_BYTES} B (three fp32 copies) + "
+        (positions * shape.vocabulary * logit + tokens * h * (4 + 3 * c)) / GIB,
+        f"{positions:,} positions × {shape.vocabulary:,} × {logit} B (logits and gradient) + "
         f"{tokens:,} last states × {h:,} × {4 + 3 * c} B",
     )
     smaller = block if block.gib < loss.gib else loss
-    return [kept, *(_uncounted(part) if part is smaller else part for part in (block, loss))]
+    return [*kept, *(_uncounted(part) if part is smaller else part for part in (block, loss))]
 
 
 def _uncounted(part: Part) -> Part:

@@ -1,8 +1,9 @@
 """From params, base and machine to a complete plan: the decisions in their order.
 
-Pure: the same inputs give the same plan. Of the recipe it reads only method,
-rank, target modules, steps, epochs, tokens a step, precision, quantisation and
-the curriculum, so that an edit of the learning rate changes nothing here.
+Pure: the same inputs give the same plan. Of the recipe it reads what decides
+size and time (method, rank, target modules, steps, epochs, tokens a step, precision,
+quantisation, the curriculum), and checks what must go together (adapter.py); an edit
+of the learning rate changes nothing here.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline.base.curriculum import Stage
-from pipeline.base.errors import UserError
-from pipeline.base.fingerprint import SUPPORTED_MODELS, ModelShape
+from pipeline.base.fingerprint import ModelShape
+from pipeline.base.method_rules import allowed_storage
 from pipeline.base.params import Params
 from pipeline.base.stage_table import StageRow, stage_rows
+from pipeline.hardware.adapter import check_method, check_size
 from pipeline.hardware.choices import Devices, choose_devices, choose_dtype, storage_options
 from pipeline.hardware.clock import (
     Shares,
@@ -23,10 +25,10 @@ from pipeline.hardware.clock import (
     steps_by_clock,
     unique_tokens,
 )
-from pipeline.hardware.counts import Targets, adapter_elements
 from pipeline.hardware.evaluation import plan_evaluation
 from pipeline.hardware.explain import explain, explain_stages
 from pipeline.hardware.fit import Fit, Fitter, choose_fit
+from pipeline.hardware.gpu_rates import gpu_rate
 from pipeline.hardware.machine import Machine
 from pipeline.hardware.memory import needed_gib, training_parts
 from pipeline.hardware.speed import Rate, training_rate
@@ -47,32 +49,6 @@ class Plans:
     """evaluation.json"""
     evaluation_why: list[str]
     """evaluation_why.json"""
-
-
-def _check_adapter(shape: ModelShape, params: Params) -> str:
-    """Refuse before training what `verify` would refuse after it."""
-    if shape.model_type not in SUPPORTED_MODELS:
-        raise UserError(
-            f"base.path: model type {shape.model_type!r} cannot be planned or trained",
-            f"Use a base of type {', '.join(SUPPORTED_MODELS)}.",
-        )
-    rank, limits = params.train.rank, params.verify
-    if rank > limits.max_rank:
-        raise UserError(
-            f"train.rank: {rank} is more than verify.max_rank {limits.max_rank}",
-            f"Set train.rank to at most {limits.max_rank}.",
-        )
-    targets: Targets = params.train.target_modules
-    elements = adapter_elements(shape, rank, targets)
-    if elements > limits.max_elements:
-        most = limits.max_elements // adapter_elements(shape, 1, targets)
-        raise UserError(
-            f"train.rank: {rank} makes an adapter of {elements:,} elements, verify.max_elements "
-            f"allows {limits.max_elements:,}",
-            f"Set train.rank to at most {most}, or adapt fewer train.target_modules.",
-        )
-    chosen = targets if isinstance(targets, str) else ", ".join(targets)
-    return f"Adapter: rank {rank} on {chosen}, {elements:,} elements."
 
 
 def _rate(
@@ -97,6 +73,7 @@ def _training(
     rows: list[StageRow],
     devices: Devices,
     machine: Machine,
+    layers: int,
     steps: int | None,
     seconds: float,
 ) -> dict[str, Any]:
@@ -110,14 +87,25 @@ def _training(
         "sequences_per_step": fit.sequences_per_step,
         "stages": [row.to_json() for row in rows],
         "gradient_checkpointing": setting.gradient_checkpointing,
+        "recomputed_layers": setting.recomputed_layers(layers),
+        "compile": setting.compiled,
+        "offload": setting.offload,
         "loss_chunk_positions": setting.loss_chunk_positions,
         "compute_dtype": setting.compute_dtype,
         "base_dtype": setting.compute_dtype,
         "quantization": setting.quantization,
         "threads": max(1, cores // devices.ranks),
+        "peak_tflops": _peak_tflops(machine, setting.device),
         "steps_by_clock": steps,
         "seconds_by_clock": round(seconds, 1),
     }
+
+
+def _peak_tflops(machine: Machine, device: str) -> float | None:
+    """Data-sheet TFLOP/s of the slowest card that trains; None on a CPU."""
+    if device == "cpu":
+        return None
+    return min(gpu_rate(gpu).tflops for gpu in machine.gpus)
 
 
 def _rows(stages: list[Stage], total_steps: int, fit: Fit) -> list[StageRow]:
@@ -150,10 +138,11 @@ def make_plans(shape: ModelShape, machine: Machine, params: Params) -> Plans:
     Raises:
         UserError: what is asked cannot work on this machine or in this time.
     """
-    why = [_check_adapter(shape, params)]
+    why = [check_size(shape, params)]
     devices = choose_devices(params, machine, why)
     dtype = choose_dtype(params, devices, why)
-    options = storage_options(params, devices, machine)
+    check_method(shape, params, machine, devices, dtype)
+    options = allowed_storage(params.train.method, storage_options(params, devices, machine))
     fitter = Fitter(shape, params, devices, dtype)
     fit, found = choose_fit(fitter, options)
     why += explain(fitter, fit, options, found)
@@ -181,7 +170,7 @@ def make_plans(shape: ModelShape, machine: Machine, params: Params) -> Plans:
     plan = {
         "schema_version": SCHEMA_VERSION,
         "machine": machine.to_json(),
-        "training": _training(fit, rows, devices, machine, steps, shares.training),
+        "training": _training(fit, rows, devices, machine, shape.layers, steps, shares.training),
         "memory": [{**asdict(part), "gib": round(part.gib, 3)} for part in parts],
         "memory_needed_gib": round(need, 3),
         "memory_available_gib": round(devices.capacity_gib, 3),

@@ -2,15 +2,18 @@
 
 runs/<key>/checkpoint-000040/ holds adapter/ (fp32 masters in PEFT's names),
 optimizer.safetensors, state.json and COMPLETE with the hash of each file. Only a
-folder whose marker and hashes hold counts; anything else is passed over with a
-line in the log, and the one before it is taken. No torch, no pickle: tensors go
-through safetensors, and dropout is reseeded per micro-batch, so that there is no
-generator state to lose.
+folder whose marker and hashes hold, and which this run wrote, counts; anything else
+is passed over with a line in the log, and the one before it is taken. What was not
+written by this run, or is damaged, is never deleted, only set aside when its name is
+needed. No torch, no pickle: tensors go through safetensors, and dropout is reseeded per
+micro-batch, so that there is no generator state to lose.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -33,6 +36,11 @@ NAME = re.compile(r"checkpoint-(\d{6,})")
 ADAPTER_FOLDER = "adapter"
 OPTIMIZER_FILE = "optimizer.safetensors"
 STATE_FILE = "state.json"
+REJECTED = f"{MARKER}.rejected"
+"""What the marker of a checkpoint that may not be used is renamed to."""
+SCORES_FILE = "scores.jsonl"
+"""Of a run: {"checkpoint": its folder's name, "score": higher is better} a line, by
+whatever evaluates checkpoints; later lines count for the same name."""
 
 Log = Callable[[str], None]
 
@@ -78,14 +86,22 @@ def write_checkpoint(
         write_json(building / STATE_FILE, asdict(state))
         files = sorted(p for p in building.rglob("*") if p.is_file())
         hashes = {str(p.relative_to(building)): sha256_file(p) for p in files}
-        mark_complete(building, {"step": state.step, "files": hashes})
+        mark_complete(building, {"run": run.name, "step": state.step, "files": hashes})
     except OSError:
         remove_tree(building)
         raise
-    remove_tree(target)
+    set_aside(target)
     building.rename(target)
     fsync_folder(run)
     return target
+
+
+def set_aside(target: Path) -> None:
+    """Give the name of a folder free for a new checkpoint without deleting what stands there."""
+    if target.exists() or target.is_symlink():
+        taken = {path.name for path in target.parent.glob(f"{target.name}.set-aside-*")}
+        numbers = (n for n in itertools.count(1) if f"{target.name}.set-aside-{n}" not in taken)
+        target.rename(target.with_name(f"{target.name}.set-aside-{next(numbers)}"))
 
 
 def clear_torn(run: Path) -> None:
@@ -99,9 +115,13 @@ def fault_of(folder: Path) -> str | None:
     if not is_complete(folder):
         return "no completeness marker"
     try:
-        hashes: dict[str, str] = json.loads((folder / MARKER).read_text("utf-8"))["files"]
-    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
+        marker = json.loads((folder / MARKER).read_text("utf-8"))
+        writer, step = str(marker["run"]), int(marker["step"])
+        hashes: dict[str, str] = dict(marker["files"])
+    except (KeyError, TypeError, ValueError):
         return "unreadable completeness marker"
+    if (writer, step) != (folder.parent.name, step_of(folder)):
+        return f"it was written by run {writer} at step {step}"
     for name, expected in hashes.items():
         path = folder / name
         if not path.is_file():
@@ -120,7 +140,7 @@ def reject_damaged(run: Path, log: Log) -> None:
         fault = fault_of(folder) if is_complete(folder) else None
         if fault is not None:
             log(f"{folder} is not used: {fault}")
-            (folder / MARKER).unlink()
+            (folder / MARKER).replace(folder / REJECTED)
 
 
 def all_checkpoints(run: Path) -> list[Path]:
@@ -163,6 +183,24 @@ def discard_old(run: Path, keep: int, spare: set[str]) -> list[Path]:
     for folder in gone:
         remove_tree(folder)
     return gone
+
+
+def best_scored(run: Path, log: Log) -> str | None:
+    """Name of the complete checkpoint with the best score; None without a score.
+
+    Of equal ones the oldest. A row that says nothing usable is named in the log.
+    """
+    scores: dict[str, float] = {}
+    for row in as_rows(run / SCORES_FILE):
+        try:
+            name, score = str(row["checkpoint"]), float(row["score"])
+            if not math.isfinite(score):
+                raise ValueError(score)
+            scores[name] = score
+        except (KeyError, TypeError, ValueError):
+            log(f"{run / SCORES_FILE}: {row!r} is no score of a checkpoint")
+    present = [folder.name for folder in all_checkpoints(run) if is_complete(folder)]
+    return max((name for name in present if name in scores), key=scores.__getitem__, default=None)
 
 
 def as_rows(path: Path) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ from pipeline.base.curriculum import Bucket, Slot
 from pipeline.base.errors import UserError
 
 Ints = npt.NDArray[np.int64]
+ALIGNMENT = 128
+"""Tokens of an attention kernel's tile."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,11 @@ class PackedData:
         """All tokens of these sequences."""
         return int(self.sizes[sequences].sum())
 
+    def squared_lengths(self, sequences: Ints) -> int:
+        """Sum of L² over the documents of these sequences."""
+        bounds = self.first_document
+        return sum(int((self.lengths[bounds[s] : bounds[s + 1]] ** 2).sum()) for s in sequences)
+
     def batch(self, sequences: Ints) -> Batch:
         """These sequences, laid end to end."""
         spans = [self.span(int(s)) for s in sequences]
@@ -110,6 +117,27 @@ class PackedData:
         # The first token of a document has no predecessor of its own: it is never a target.
         targets = np.flatnonzero(trained & (positions > 0)).astype(np.int64)
         return Batch(tokens, positions, targets, tuple(int(n) for n in lengths))
+
+
+def padded(batch: Batch, tokens: int) -> Batch:
+    """The batch filled up to `tokens` with tokens without targets, if it is shorter.
+
+    Compiled code fits one shape; well filled sequences lose next to nothing by it. A few
+    tokens lengthen the last document, which by causality they cannot change, so that a
+    lone document keeps a length that fast kernels take; more are a document of their own.
+    """
+    missing = tokens - len(batch.tokens)
+    if missing <= 0:
+        return batch
+    first, lengths = 0, (*batch.lengths, missing)
+    if missing < ALIGNMENT:
+        first, lengths = batch.lengths[-1], (*batch.lengths[:-1], batch.lengths[-1] + missing)
+    return Batch(
+        np.concatenate([batch.tokens, np.zeros(missing, np.int64)]),
+        np.concatenate([batch.positions, np.arange(first, first + missing, dtype=np.int64)]),
+        batch.targets,
+        lengths,
+    )
 
 
 def _load(path: Path) -> npt.NDArray[Any]:

@@ -22,7 +22,13 @@ RUNS = Path("runs")
 LOCK_FILE = RUNS / "trainer.lock"
 
 NOT_THE_RECIPE = frozenset(
-    {"checkpoint_every_steps", "checkpoint_every_minutes", "keep_checkpoints"}
+    {
+        "checkpoint_every_steps",
+        "checkpoint_every_minutes",
+        "keep_checkpoints",
+        "hang_factor",
+        "profile_steps",
+    }
 )
 """Train params that do not change the result."""
 

@@ -1,23 +1,45 @@
-"""The frozen base with a trainable adapter on every chosen linear layer."""
+"""The frozen base with a trainable adapter on every chosen linear layer.
+
+Plain and rank-stabilised LoRA are trained by our own layers (linears.py), every other
+method by PEFT's (methods.py). Either way an `Adapted` tells what is trained, under the
+names that PEFT 0.9 gives the tensors in the adapter's file.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
+from torch import nn
 
-from pipeline.base.adapter_format import CONFIG_FILE, WEIGHTS_FILE, lora_config
+from pipeline.base.adapter_format import CONFIG_FILE, KEY_PREFIX, WEIGHTS_FILE, file_name
 from pipeline.base.artifacts import write_json
 from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import SUPPORTED_MODELS
 from pipeline.base.loading import linear_modules, load_base
 from pipeline.base.params import TrainParams
 from pipeline.learning.attention import DOCUMENTS, register
+from pipeline.learning.compiled import prepare_layers
+from pipeline.learning.frozen import freeze
+from pipeline.learning.linears import LoraLinear
+from pipeline.learning.methods import build_peft, config_of
 
-ADAPTER = "default"
+
+@dataclass(frozen=True)
+class Adapted:
+    """A base with an adapter in place."""
+
+    causal: Any
+    """transformers' causal language model, its layers adapted."""
+    masters: dict[str, nn.Parameter]
+    """Tensor name in the adapter's file → fp32 parameter, in sorted order."""
+    config: dict[str, Any]
+    """adapter_config.json."""
+    peft: Any = None
+    """PEFT's wrapper, where PEFT's layers are trained."""
 
 
 def target_suffixes(model: torch.nn.Module, wanted: list[str] | str) -> list[str]:
@@ -38,86 +60,100 @@ def target_suffixes(model: torch.nn.Module, wanted: list[str] | str) -> list[str
     return sorted(wanted)
 
 
-def build(base: Path, params: TrainParams, training: dict[str, Any], device: str) -> Any:
-    """A PEFT model ready to train: base frozen, adapter in fp32.
+def build(base: Path, params: TrainParams, training: dict[str, Any], device: str) -> Adapted:
+    """A model ready to train: base frozen, adapter in fp32.
 
     Args:
         training: the `training` part of plan.json.
         device: where this rank computes.
     """
     register()
-    model = load_base(
+    causal = load_base(
         base,
         dtype=training["base_dtype"],
         device=device,
-        quantization=training["quantization"],
+        quantization="nf4" if training["quantization"] == "nf4" else "none",
         attention=DOCUMENTS,
     )
-    if model.config.model_type not in SUPPORTED_MODELS:
+    if causal.config.model_type not in SUPPORTED_MODELS:
         raise UserError(
-            f"{base}: model type {model.config.model_type!r} is not supported in training",
+            f"{base}: model type {causal.config.model_type!r} is not supported in training",
             f"Use a base of type {', '.join(SUPPORTED_MODELS)}.",
         )
-    config = LoraConfig(
-        r=params.rank,
-        lora_alpha=params.alpha,
-        lora_dropout=params.dropout,
-        use_rslora=params.rslora,
-        target_modules=target_suffixes(model, params.target_modules),
-        bias="none",
-        task_type="CAUSAL_LM",
-    )
-    if training["gradient_checkpointing"]:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    suffixes = target_suffixes(causal, params.target_modules)
+    config = config_of(params, str(base), suffixes)
     torch.manual_seed(params.seed)
-    peft_model = get_peft_model(model, config)
-    for parameter in peft_model.parameters():
-        if parameter.requires_grad:
-            # fp16 or bf16 masters lose updates smaller than their last bit.
-            parameter.data = parameter.data.float()
-    return peft_model.train()
+    if params.method == "lora":
+        adapted = Adapted(
+            causal, add_lora(causal, params, suffixes, training["quantization"]), config
+        )
+    else:
+        wrapped = build_peft(causal, params, suffixes)
+        adapted = Adapted(wrapped.get_base_model(), _peft_masters(wrapped), config, wrapped)
+    prepare_layers(adapted.causal, training)
+    adapted.causal.train()
+    return adapted
 
 
-def adapter_parameters(model: Any) -> dict[str, torch.nn.Parameter]:
-    """Tensor name in the adapter file → fp32 master, in sorted order."""
+def add_lora(
+    causal: Any, params: TrainParams, suffixes: list[str], storage: str
+) -> dict[str, nn.Parameter]:
+    """Put a LoraLinear in the place of each chosen layer; store the others as well.
+
+    Args:
+        storage: see `frozen.freeze`.
+
+    Returns:
+        The masters, by their names in the adapter's file.
+    """
+    masters: dict[str, nn.Parameter] = {}
+    generator = torch.Generator().manual_seed(params.seed)
+    for name in sorted(linear_modules(causal)):
+        parent, _, suffix = name.rpartition(".")
+        layer: nn.Module = freeze(causal.get_submodule(name), storage)
+        if suffix in suffixes:
+            layer = LoraLinear(
+                layer,
+                rank=params.rank_pattern.get(suffix, params.rank),
+                alpha=params.alpha_pattern.get(suffix, params.alpha),
+                rslora=params.rslora,
+                dropout=params.dropout,
+            )
+            layer.begin(generator)
+            for side, parameter in (("lora_A", layer.lora_A), ("lora_B", layer.lora_B)):
+                masters[f"{KEY_PREFIX}{name}.{side}.weight"] = parameter
+        setattr(causal.get_submodule(parent), suffix, layer)
+    return dict(sorted(masters.items()))
+
+
+def _peft_masters(model: Any) -> dict[str, nn.Parameter]:
     found = {
-        name.replace(f".{ADAPTER}.weight", ".weight"): parameter
+        file_name(name): parameter
         for name, parameter in model.named_parameters()
         if parameter.requires_grad
     }
     return dict(sorted(found.items()))
 
 
-def write_adapter(folder: Path, model: Any, base: Path, params: TrainParams) -> None:
+def write_adapter(folder: Path, adapted: Adapted) -> None:
     """Write the masters and their config in PEFT 0.9's format."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         name: parameter.detach().to("cpu", torch.float32).contiguous()
-        for name, parameter in adapter_parameters(model).items()
+        for name, parameter in adapted.masters.items()
     }
     save_file(tensors, str(folder / WEIGHTS_FILE))
-    write_json(
-        folder / CONFIG_FILE,
-        lora_config(
-            base_path=str(base),
-            rank=params.rank,
-            alpha=params.alpha,
-            dropout=params.dropout,
-            rslora=params.rslora,
-            target_modules=list(model.peft_config[ADAPTER].target_modules),
-        ),
-    )
+    write_json(folder / CONFIG_FILE, adapted.config)
 
 
-def read_adapter(folder: Path, model: Any) -> None:
+def read_adapter(folder: Path, adapted: Adapted) -> None:
     """Load the masters back; names and shapes must match exactly."""
     tensors = load_file(str(folder / WEIGHTS_FILE))
-    parameters = adapter_parameters(model)
-    if tensors.keys() != parameters.keys():
-        odd = sorted(tensors.keys() ^ parameters.keys())[0]
+    if tensors.keys() != adapted.masters.keys():
+        odd = sorted(tensors.keys() ^ adapted.masters.keys())[0]
         raise UserError(
             f"{folder}: tensor {odd} does not belong to this run", "Delete that checkpoint."
         )
     with torch.no_grad():
-        for name, parameter in parameters.items():
+        for name, parameter in adapted.masters.items():
             parameter.copy_(tensors[name])

@@ -26,8 +26,9 @@ from pipeline.learning.supervisor import versions
 
 COLUMNS = (
     "step", "loss", "token_accuracy", "learning_rate", "grad_norm", "tokens", "seconds",
-    "memory_gib", "budget_left_seconds",
+    "tokens_per_second", "mfu", "memory_gib", "budget_left_seconds",
 )  # fmt: skip
+"""Figures of a step; docs/training.md says what each is."""
 
 
 def method_name(job: Job) -> str:

@@ -71,10 +71,15 @@ def stage_starts(journal: Sequence[Replan], shares: Sequence[float]) -> list[int
     )
 
 
-def rate_factor(share: float, warmup: float, decay: Literal["linear", "cosine"]) -> float:
-    """Multiple of the peak rate at progress `share`: up over `warmup`, then to zero."""
+def rate_factor(share: float, warmup: float, decay: Literal["linear", "cosine", "none"]) -> float:
+    """Multiple of the peak rate at progress `share`: up over `warmup`, then to zero.
+
+    With `decay` none it stays at the peak, as schedule-free optimizers want it.
+    """
     if share < warmup:
         return share / warmup
+    if decay == "none":
+        return 1.0
     fall = (share - warmup) / (1 - warmup)
     return 1 - fall if decay == "linear" else 0.5 * (1 + math.cos(math.pi * fall))
 
@@ -85,7 +90,7 @@ def learning_rate(
     *,
     peak: float,
     warmup: float,
-    decay: Literal["linear", "cosine"],
+    decay: Literal["linear", "cosine", "none"],
 ) -> float:
     """Rate of the update that step `step` (0-based) makes.
 

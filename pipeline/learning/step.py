@@ -11,7 +11,6 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +19,11 @@ import torch.distributed as dist
 from pipeline.base.curriculum import Curriculum
 from pipeline.base.loading import DTYPES
 from pipeline.base.stage_table import micro_batch_sequences
-from pipeline.learning.data import Batch, PackedData, micro_batches
+from pipeline.learning.attention import packing_of
+from pipeline.learning.data import Batch, PackedData, micro_batches, padded
 from pipeline.learning.job import Job
 from pipeline.learning.loss import DocumentLoss
+from pipeline.learning.optimizers import AdapterOptimizer
 
 SMALLEST_SCALE = 1.0
 FIRST_SCALE = 2.0**15
@@ -48,6 +49,8 @@ class StepResult:
     grad_norm: float
     tokens: int
     trained_tokens: int
+    squared_lengths: int = 0
+    """Sum of L² over the step's documents: what their attention costs."""
 
 
 @dataclass
@@ -85,6 +88,7 @@ class Stepper:
 
     Args:
         poll: called before every micro-batch; true on any rank stops the step.
+        backends: of the packed attention, fastest first.
     """
 
     def __init__(
@@ -93,13 +97,14 @@ class Stepper:
         loss: DocumentLoss,
         data: PackedData,
         parameters: list[torch.nn.Parameter],
-        optimizer: torch.optim.Optimizer,
+        optimizer: AdapterOptimizer,
         *,
         device: torch.device,
         rank: int,
         ranks: int,
         scaler: Scaler,
         poll: Callable[[], bool],
+        backends: tuple[str, ...] = ("sdpa",),
     ) -> None:
         self.job, self.params, self.loss, self.data = job, job.params, loss, data
         self.curriculum = Curriculum(
@@ -107,7 +112,7 @@ class Stepper:
         )
         self.parameters, self.optimizer = parameters, optimizer
         self.device, self.rank, self.ranks = device, rank, ranks
-        self.scaler, self.poll = scaler, poll
+        self.scaler, self.poll, self.backends = scaler, poll, backends
 
     def run(self, step: int, learning_rate: float, starts: Sequence[int] = (0,)) -> StepResult:
         """Make step `step` (0-based) with this rate.
@@ -123,22 +128,20 @@ class Stepper:
         chosen = np.concatenate([slot.bins for slot in slots])
         trained = self.data.trained_tokens(chosen)
         length = self.job.stages[self.curriculum.stage_of(step, starts)].sequence_tokens
-        mine = micro_batches(
-            slots,
-            rank=self.rank,
-            ranks=self.ranks,
-            micro_batch=micro_batch_sequences(length, self.job.micro_batch_tokens),
-        )
+        size = micro_batch_sequences(length, self.job.micro_batch_tokens)
+        mine = micro_batches(slots, rank=self.rank, ranks=self.ranks, micro_batch=size)
+        room = size * length if self.job.training.get("compile", False) else 0
         while True:
-            summed, hits = self._accumulate(step, [self.data.batch(m) for m in mine], trained)
+            batches = [padded(self.data.batch(one), room) for one in mine]
+            summed, hits = self._accumulate(step, batches, trained)
             norm = self._clip()
             if math.isfinite(summed) and math.isfinite(norm):
                 break
             self.scaler.overflow()
         self._update(learning_rate)
         self.scaler.completed()
-        tokens = self.data.tokens_in(chosen)
-        return StepResult(summed / trained, hits / trained, norm, tokens, trained)
+        tokens, squares = self.data.tokens_in(chosen), self.data.squared_lengths(chosen)
+        return StepResult(summed / trained, hits / trained, norm, tokens, trained, squares)
 
     def _accumulate(self, step: int, batches: list[Batch], trained: int) -> tuple[float, float]:
         """Gradients of the whole step in `.grad`; summed loss and hits of all ranks."""
@@ -154,7 +157,7 @@ class Stepper:
                     torch.from_numpy(batch.tokens).to(self.device),
                     torch.from_numpy(batch.positions).to(self.device),
                     torch.from_numpy(batch.targets).to(self.device),
-                    batch.lengths,
+                    packing_of(batch.lengths, self.device, self.backends),
                 )
             (summed * (self.scaler.scale / trained)).backward()
             totals += torch.stack([summed.detach().double(), hits.double()])
@@ -181,11 +184,11 @@ class Stepper:
             for parameter in self.parameters:
                 if parameter.grad is not None:
                     parameter.grad.mul_(1.0 / self.scaler.scale)
+        self.optimizer.add_gradients()
         return float(torch.nn.utils.clip_grad_norm_(self.parameters, self.params.clip_norm))
 
     def _update(self, learning_rate: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+        self.optimizer.set_rate(learning_rate)
         self.optimizer.step()
 
     def _anyone_stopped(self) -> bool:
@@ -199,8 +202,10 @@ class Stepper:
 
     @contextlib.contextmanager
     def _autocast(self) -> Iterator[None]:
-        dtype = DTYPES[self.job.training["compute_dtype"]]
-        if dtype is torch.float32:
+        compute, stored = (self.job.training[key] for key in ("compute_dtype", "base_dtype"))
+        dtype = DTYPES[compute]
+        if dtype is torch.float32 or (compute == stored and self.params.method == "lora"):
+            # Our own layers cast what they must; autocast would add its own passes.
             yield
             return
         with torch.autocast(self.device.type, dtype=dtype):
@@ -211,15 +216,3 @@ def _dropout_seed(seed: int, step: int, number: int, rank: int) -> int:
     """A seed for one micro-batch of one rank; all 63 bits are used."""
     key = np.random.SeedSequence([seed, step, number, rank])
     return int(key.generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def make_optimizer(parameters: list[torch.nn.Parameter], job: Job, device: torch.device) -> Any:
-    """AdamW over the adapter; fused where the device has it."""
-    params = job.params
-    return torch.optim.AdamW(
-        parameters,
-        lr=params.learning_rate,
-        betas=(params.beta1, params.beta2),
-        weight_decay=params.weight_decay,
-        fused=device.type == "cuda",
-    )

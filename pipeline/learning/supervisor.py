@@ -8,11 +8,8 @@ ids and nothing else; on a signal it passes it on and waits for the saved state.
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from importlib import metadata
@@ -29,15 +26,19 @@ from pipeline.base.errors import (
     UserError,
 )
 from pipeline.base.lock import held_by_another, is_held
-from pipeline.learning.checkpoint import all_checkpoints, as_rows
+from pipeline.learning.checkpoint import all_checkpoints, as_rows, step_of
+from pipeline.learning.clock import HAND_OUT, note_timing
 from pipeline.learning.job import LOCK_FILE, Job, read_journal
+from pipeline.learning.launch import command, rank_environments, start_rank
+from pipeline.learning.pulse import DUMP_SIGNAL, SAVING_SECONDS, Listener, stacks_file
 from pipeline.learning.schedule import total_steps
 from pipeline.learning.signals import handle_stopping
 
-WORKER = "pipeline.learning.worker"
 POLL_SECONDS = 0.2
-SAVING_SECONDS = 900.0
-"""Patience with a rank that was asked to end: a checkpoint of a large base takes minutes."""
+DUMP_SECONDS = 2.0
+"""For hung ranks to write down where they are, before they are ended."""
+FRUITLESS_HANGS = 3
+"""Hangs with no new checkpoint between them, after which the run is given up."""
 PACKAGES = ("torch", "transformers", "peft", "accelerate")
 
 CRASH_SECONDS = 60.0
@@ -45,23 +46,6 @@ ORDERLY = {None, 0, EXIT_BAD_INPUT, EXIT_NON_FINITE, EXIT_INTERRUPTED}
 """Exit codes of ranks that ended as they should; None is still at work."""
 
 OnCheckpoint = Callable[[Path], None]
-
-
-def command(job: Job, stop_at: float) -> list[str]:
-    """The command line of every rank; they differ in their environment alone."""
-    return [sys.executable, "-m", WORKER, str(job.run), "--stop-at", f"{stop_at:.1f}"]
-
-
-def rank_environments(ranks: int) -> list[dict[str, str]]:
-    """Variables by which the ranks of one machine find each other (torchrun's names)."""
-    if ranks == 1:
-        return [{}]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    common = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
-    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
 
 
 def versions() -> dict[str, str]:
@@ -104,50 +88,133 @@ def record_attempt(job: Job, devices: list[str]) -> int:
 
 
 class Supervisor:
-    """One attempt, seen from outside.
+    """A run seen from outside: one attempt, and another one after each hang.
 
     Args:
         on_checkpoint: called once for every new complete checkpoint, newest only.
         beat: called several times a second.
+        on_resume: called before the ranks are started again after a hang.
     """
 
-    def __init__(self, job: Job, on_checkpoint: OnCheckpoint, beat: Callable[[], None]) -> None:
-        self.job, self.on_checkpoint, self.beat = job, on_checkpoint, beat
+    def __init__(
+        self,
+        job: Job,
+        on_checkpoint: OnCheckpoint,
+        beat: Callable[[], None],
+        on_resume: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.job, self.on_checkpoint = job, on_checkpoint
+        self.beat, self.on_resume = beat, on_resume
         self.seen: Path | None = None
         self.asked = 0
         self.asked_at = 0.0
         self.ranks: list[subprocess.Popen[bytes]] = []
+        self.listeners: list[Listener] = []
+        self.hung = False
+        self.hangs: list[int] = []
+        """Newest saved step at each hang."""
 
-    def run(self, stop_at: float) -> None:
+    def run(self, stop_at: float, reserve: float = 0.0) -> None:
         """Train to the end.
 
+        Args:
+            stop_at: epoch seconds at which training must have ended.
+            reserve: seconds after that which are kept for the last save and hand-out.
+
         Raises:
-            UserError: another trainer lives, or the numbers are not finite.
+            UserError: another trainer lives, the numbers are not finite, or the run hung
+                again and again.
             Interrupted: a signal came and the state is saved.
             RuntimeError: a worker failed otherwise; its own message stands above.
         """
         refuse_second()
         previous = handle_stopping(self._pass_on)
         try:
+            self._attempt(command(self.job, stop_at, reserve))
+            while self.hung and not self.asked and not is_finished(self.job):
+                self._refuse_a_fruitless_one()
+                self.on_resume()
+                self._attempt(command(self.job, stop_at, reserve))
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        if self.asked or not self.hung:
+            self._judge([rank.returncode for rank in self.ranks])
+
+    def _attempt(self, arguments: list[str]) -> None:
+        """Start the ranks and stay until all have ended; says in `hung` if they were made to."""
+        self.ranks, self.listeners = [], []
+        self.hung, self.asked_at = False, 0.0
+        try:
             for variables in rank_environments(int(self.job.training["ranks"])):
-                environment = {**os.environ, **variables}
-                self.ranks.append(subprocess.Popen(command(self.job, stop_at), env=environment))
+                rank, listener = start_rank(arguments, variables)
+                self.ranks.append(rank)
+                self.listeners.append(listener)
             self._watch()
         finally:
             self._end_all()
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-        self._judge([rank.returncode for rank in self.ranks])
+            for listener in self.listeners:
+                listener.close()
 
     def _watch(self) -> None:
         """Until all ranks have ended; one that fails brings the others to an end."""
+        looked = time.monotonic()
         while any(rank.poll() is None for rank in self.ranks):
             time.sleep(POLL_SECONDS)
             self.beat()
             self._hand_out()
-            if self.asked or any(rank.poll() for rank in self.ranks):
+            now = time.monotonic()
+            if self._is_hung(now - looked):
+                self._end_hung()
+            elif self.asked or any(rank.poll() for rank in self.ranks):
                 self._ask_all()
+            looked = now
         self._hand_out()
+
+    def _is_hung(self, elapsed: float) -> bool:
+        """Whether all living ranks are overdue: those that wait for a slow one are no proof."""
+        for listener in self.listeners:
+            listener.look(elapsed)
+        living = [
+            listener
+            for rank, listener in zip(self.ranks, self.listeners, strict=True)
+            if rank.poll() is None
+        ]
+        return bool(living) and all(listener.overdue for listener in living)
+
+    def _end_hung(self) -> None:
+        """Say where each rank stands, then end them: what hangs in C code hears no request."""
+        for number, (rank, listener) in enumerate(zip(self.ranks, self.listeners, strict=True)):
+            if rank.poll() is None:
+                print(
+                    f"train: rank {number} made no progress for {listener.silent:.0f} s "
+                    f"in {listener.doing} (limit {listener.limit:.0f} s)",
+                    flush=True,
+                )
+        self._signal_all(DUMP_SIGNAL)
+        time.sleep(DUMP_SECONDS)
+        self._signal_all(signal.SIGKILL)
+        for number, rank in enumerate(self.ranks):
+            rank.wait()
+            stacks = stacks_file(self.job.run, number)
+            if stacks.is_file():
+                print(f"train: stacks of rank {number}:\n{stacks.read_text('utf-8')}", flush=True)
+        self.hung = True
+        self.hangs.append(newest_step(self.job))
+        doing = [listener.doing for listener in self.listeners]
+        with (self.job.run / "hangs.jsonl").open("a", encoding="utf-8") as stream:
+            stream.write(dump_json({"saved_step": self.hangs[-1], "doing": doing}) + "\n")
+
+    def _refuse_a_fruitless_one(self) -> None:
+        """Go on after a hang unless the last ones came without a new checkpoint."""
+        last = self.hangs[-FRUITLESS_HANGS:]
+        if len(last) == FRUITLESS_HANGS and len(set(last)) == 1:
+            raise UserError(
+                f"{self.job.run}: hung {FRUITLESS_HANGS} times in a row after step {last[0]}",
+                "The stacks above say where. If steps are only slow, raise train.hang_factor; "
+                "running again goes on from that step.",
+            )
+        print(f"train: ended the hung ranks; going on from step {last[-1]}", flush=True)
 
     def _ask_all(self) -> None:
         """Ask every rank to end, once; kill those that do not in time."""
@@ -180,8 +247,9 @@ class Supervisor:
     def _hand_out(self) -> None:
         complete = [f for f in all_checkpoints(self.job.run) if is_complete(f)]
         if complete and complete[-1] != self.seen:
-            self.seen = complete[-1]
+            self.seen, started = complete[-1], time.monotonic()
             self.on_checkpoint(self.seen)
+            note_timing(self.job.run, HAND_OUT, time.monotonic() - started)
 
     def _judge(self, codes: list[int]) -> None:
         if self.asked or EXIT_INTERRUPTED in codes:
@@ -203,7 +271,11 @@ def refuse_second() -> None:
         raise held_by_another(LOCK_FILE, "a trainer")
 
 
+def newest_step(job: Job) -> int:
+    """Step of the newest complete checkpoint; 0 without one."""
+    return max((step_of(f) for f in all_checkpoints(job.run) if is_complete(f)), default=0)
+
+
 def is_finished(job: Job) -> bool:
     """Whether the run's last checkpoint is its last planned step."""
-    complete = [f for f in all_checkpoints(job.run) if is_complete(f)]
-    return bool(complete) and complete[-1].name.endswith(f"-{total_steps(read_journal(job)):06d}")
+    return newest_step(job) == total_steps(read_journal(job))

@@ -3,7 +3,9 @@
 Prompts of similar length share a batch, padded on the left; the key-value cache
 is kept, and rows that have ended leave the batch, cache included. A reply does
 not depend on its batch beyond the rounding of the model's own arithmetic (see
-sampling.py). Used by the baseline and evaluate stages.
+sampling.py). Prompt variants are decoded one after the other and share no batch,
+so a further variant leaves the replies to the ones before it as they are. Used by
+the baseline and evaluate stages.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import torch
 
 from pipeline.base.errors import UserError
 from pipeline.base.progress import Progress
+from pipeline.base.records import MAIN
 from pipeline.measurement.sampling import Streams, choose_tokens
 
 TimeLeft = Callable[[], float]
@@ -34,11 +37,18 @@ class Request:
     sample: int
     prompt: tuple[int, ...]
     """Token ids that decoding starts from."""
+    variant: str = MAIN
+    """Name of the prompt variant that `prompt` was put with."""
 
     @property
     def name(self) -> str:
-        """What seeds the reply's random stream."""
-        return f"{self.problem}/{self.sample}"
+        """What seeds the reply's random stream; no two requests share it.
+
+        That of `main` does not name it, so that its replies are those of a run
+        without variants.
+        """
+        name = f"{self.problem}/{self.sample}"
+        return name if self.variant == MAIN else f"{name}/{self.variant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,8 @@ class Reply:
     """Generated token ids, the end token included."""
     truncated: bool
     """A token limit ended it, not the model."""
+    variant: str
+    """As in the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +78,6 @@ class Sampling:
     pad_id: int
 
 
-def end_ids(model: Any, end_id: int) -> frozenset[int]:
-    """The template's end token and those that the base's generation config names."""
-    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    more = named if isinstance(named, list) else [named]
-    return frozenset({end_id, *(int(token) for token in more if token is not None)})
-
-
 def decode(
     model: Any,
     requests: list[Request],
@@ -84,26 +89,30 @@ def decode(
 ) -> list[Reply]:
     """Decode all requests, or as many as the time allows.
 
-    Batches are taken in an order that does not follow prompt length, so that what
-    is finished when time runs out is no choice of the short problems.
+    Variants are decoded in the order in which they first appear. The batches of each
+    are taken in an order that does not follow prompt length, so that what is finished
+    when time runs out is no choice of the short problems.
 
     Returns:
-        The finished replies, ordered by problem and sample; when `time_left` fell
-        to zero the replies under way are left out.
+        The finished replies, ordered by variant as decoded, then problem and sample;
+        when `time_left` fell to zero the replies under way are left out.
 
     Raises:
         UserError: the model gives no finite logits, or one row exceeds the memory.
     """
     network = model.get_base_model() if hasattr(model, "get_base_model") else model
     run = _Run(network, sampling, time_left, Progress(label, "replies", len(requests)))
-    batches = list(_batches(requests, batch_sequences))
-    random.Random(sampling.seed).shuffle(batches)
-    for batch in batches:
-        if not run.has_time():
-            break
-        run.decode_batch(batch)
+    order = {name: place for place, name in enumerate(dict.fromkeys(r.variant for r in requests))}
+    for variant in order:
+        asked = [request for request in requests if request.variant == variant]
+        batches = list(_batches(asked, batch_sequences))
+        random.Random(sampling.seed).shuffle(batches)
+        for batch in batches:
+            if not run.has_time():
+                break
+            run.decode_batch(batch)
     run.progress.close(run.rate())
-    return sorted(run.replies, key=lambda reply: (reply.problem, reply.sample))
+    return sorted(run.replies, key=lambda r: (order[r.variant], r.problem, r.sample))
 
 
 def _batches(requests: list[Request], size: int) -> Iterator[list[Request]]:
@@ -165,7 +174,9 @@ class _Run:
         return f"{self.tokens / max(time.monotonic() - self.started, 1e-9):,.0f} tokens/s"
 
     def finish(self, request: Request, ids: list[int], truncated: bool) -> None:
-        self.replies.append(Reply(request.problem, request.sample, tuple(ids), truncated))
+        self.replies.append(
+            Reply(request.problem, request.sample, tuple(ids), truncated, request.variant)
+        )
         self.progress.add(1, self.rate())
 
     def decode_batch(self, requests: list[Request]) -> None:
@@ -188,6 +199,7 @@ class _Run:
                     "Lower `evaluation.max_new_tokens`.",
                 ) from None
         torch.cuda.empty_cache()
+        # A batch is of one variant.
         done = {(reply.problem, reply.sample) for reply in self.replies[before:]}
         rest = [request for request in requests if (request.problem, request.sample) not in done]
         middle = (len(rest) + 1) // 2

@@ -1,5 +1,10 @@
 """One evaluation of one model on the panel: what baseline and evaluate share.
 
+Every problem is asked under every prompt variant, `main` first and to its end, then the
+others in the order of params.yaml. The figures of `main` are those of the run, and
+choices rest on them alone; scores.json has the others' under `variants`, a key that a
+run without variants does not have.
+
 Reads work/filter/panel.jsonl, work/plan/evaluation.json and work/prepare/base.json;
 writes samples.jsonl and scores.json into the stage's folder. Run it through
 `dvc repro baseline` or `dvc repro evaluate`.
@@ -18,11 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.base.artifacts import read_json, write_json
 from pipeline.base.budget import open_budget
-from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
 from pipeline.base.params import Params
-from pipeline.base.records import Problem, Sample, read_rows, write_rows
-from pipeline.measurement.engine import Reply, Request, Sampling, TimeLeft, decode, end_ids
+from pipeline.base.prompt_variants import Prompts
+from pipeline.base.records import MAIN, Problem, Sample, read_rows, write_rows
+from pipeline.measurement.engine import Reply, Request, Sampling, TimeLeft, decode
 from pipeline.measurement.scoring import complete_problems, make_sample, summarise
 
 PANEL = Path("work/filter/panel.jsonl")
@@ -109,7 +114,7 @@ def run_panel(label: str, folder: Path, params: Params, load: Load) -> None:
     chosen = choose_problems(
         list(read_rows(Problem, PANEL)), settings.problems, params.evaluation.seed
     )
-    chat = Chat(base, params.prompt)
+    prompts = Prompts(base, params.prompt)
     replies: list[Reply] = []
     decoding = 0.0
     if chosen and left() > 0:
@@ -118,59 +123,64 @@ def run_panel(label: str, folder: Path, params: Params, load: Load) -> None:
         begun = time.monotonic()
         replies = decode(
             model,
-            requests_for(chosen, chat, settings.samples_per_problem),
-            sampling_of(params, settings, end_ids(model, chat.end_id), chat.pad_id),
+            requests_for(chosen, prompts, settings.samples_per_problem),
+            sampling_of(params, settings, prompts),
             settings.batch_sequences,
             label=folder.name,
             time_left=left,
         )
         decoding = time.monotonic() - begun
-    samples = grade_replies(chosen, replies, chat)
+    samples = grade_replies(chosen, replies, prompts)
+    rates = {
+        name: _rates([one for one in samples if one.variant == name], len(chosen), settings)
+        for name in prompts.chats
+    }
     scores = {
         "label": label,
-        **summarise(samples, settings.samples_per_problem),
-        "requested_problems": len(chosen),
-        "ended_by": _ended_by(chosen, samples, settings.samples_per_problem),
+        **rates.pop(MAIN),
         "seconds": round(time.monotonic() - started, 2),
         "tokens_per_second": _rate(samples, decoding),
         "sampling": _sampling_record(params, settings),
+        **({"variants": rates} if rates else {}),
     }
     write_rows(folder / "samples.jsonl", samples)
     write_json(folder / "scores.json", scores)
-    print(summary_line(scores), flush=True)
+    print("\n".join(summary_lines(scores)), flush=True)
 
 
-def requests_for(problems: list[Problem], chat: Chat, k: int) -> list[Request]:
-    """k requests a problem."""
-    prompts = {problem.id: tuple(chat.prompt_ids(problem.problem)) for problem in problems}
+def requests_for(problems: list[Problem], prompts: Prompts, k: int) -> list[Request]:
+    """k requests a problem and variant; all those of `main` come first."""
+    asked = {problem.id: dict(prompts.ask(problem.problem)) for problem in problems}
     return [
-        Request(problem.id, sample, prompts[problem.id])
+        Request(problem.id, sample, tuple(asked[problem.id][variant]), variant)
+        for variant in prompts.chats
         for problem in problems
         for sample in range(k)
     ]
 
 
-def sampling_of(params: Params, settings: Settings, ends: frozenset[int], pad_id: int) -> Sampling:
-    """Sampling as params and plan say."""
+def sampling_of(params: Params, settings: Settings, prompts: Prompts) -> Sampling:
+    """Sampling as params and plan say; it ends where `Chat.end_ids` says, for all variants."""
     return Sampling(
         temperature=params.evaluation.temperature,
         top_p=params.evaluation.top_p,
         max_new_tokens=settings.max_new_tokens,
         seed=params.evaluation.seed,
-        end_ids=ends,
-        pad_id=pad_id,
+        end_ids=frozenset(prompts.main.end_ids),
+        pad_id=prompts.main.pad_id,
     )
 
 
-def grade_replies(problems: list[Problem], replies: list[Reply], chat: Chat) -> list[Sample]:
+def grade_replies(problems: list[Problem], replies: list[Reply], prompts: Prompts) -> list[Sample]:
     """One graded sample a finished reply, in the replies' order."""
     by_id = {problem.id: problem for problem in problems}
     return [
         make_sample(
             by_id[reply.problem],
             reply.sample,
-            chat.prompt_text(by_id[reply.problem].problem),
-            chat.decode(list(reply.ids)),
+            reply.variant,
+            prompts.chats[reply.variant].prompt_text(by_id[reply.problem].problem),
+            prompts.chats[reply.variant].decode(list(reply.ids)),
             len(reply.ids),
             reply.truncated,
         )
@@ -178,15 +188,21 @@ def grade_replies(problems: list[Problem], replies: list[Reply], chat: Chat) -> 
     ]
 
 
-def summary_line(scores: dict[str, Any]) -> str:
-    """What the stage prints at its end."""
+def summary_lines(scores: dict[str, Any]) -> list[str]:
+    """What the stage prints at its end: a line for `main`, one for every other variant."""
+    label, others = scores["label"], scores.get("variants", {})
+    return [
+        _summary_line(label, scores),
+        *(_summary_line(f"{label}, prompt {name}", one) for name, one in others.items()),
+    ]
+
+
+def _summary_line(label: str, scores: dict[str, Any]) -> str:
     if not scores["problems"]:
-        return (
-            f"{scores['label']}: no problem of {scores['requested_problems']} was finished in time"
-        )
+        return f"{label}: no problem of {scores['requested_problems']} was finished in time"
     low, high = scores["pass_at_1_interval"]
     line = (
-        f"{scores['label']}: pass@1 {scores['pass_at_1']:.3f} [{low:.3f}, {high:.3f}], "
+        f"{label}: pass@1 {scores['pass_at_1']:.3f} [{low:.3f}, {high:.3f}], "
         f"best of {scores['k']} {scores['best_of_k']:.3f} on {scores['problems']} problems"
     )
     if scores["ended_by"] == "time":
@@ -194,8 +210,15 @@ def summary_line(scores: dict[str, Any]) -> str:
     return line
 
 
-def _ended_by(problems: list[Problem], samples: list[Sample], k: int) -> str:
-    return "complete" if len(complete_problems(samples, k)) == len(problems) else "time"
+def _rates(samples: list[Sample], asked: int, settings: Settings) -> dict[str, Any]:
+    """The figures of one variant's samples, and whether time left some problems out."""
+    k = settings.samples_per_problem
+    finished = len(complete_problems(samples, k))
+    return {
+        **summarise(samples, k),
+        "requested_problems": asked,
+        "ended_by": "complete" if finished == asked else "time",
+    }
 
 
 def _rate(samples: list[Sample], seconds: float) -> float | None:

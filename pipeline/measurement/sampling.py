@@ -1,7 +1,8 @@
 """Choose the next token of each row: greedy, or nucleus sampling with one stream a reply.
 
-A reply's random numbers come from its own generator, seeded by run seed, problem
-and sample number, so that they do not depend on the batch it was decoded in.
+A reply's random numbers come from its own generator, seeded by run seed, problem,
+sample number and prompt variant, so that they do not depend on the batch it was
+decoded in.
 Choices are made in float32 whatever the model computes in.
 """
 

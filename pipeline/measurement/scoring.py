@@ -25,6 +25,7 @@ DIGITS = 6
 def make_sample(
     problem: Problem,
     sample: int,
+    variant: str,
     prompt: str,
     reply: str,
     tokens: int,
@@ -40,6 +41,7 @@ def make_sample(
     return Sample(
         id=problem.id,
         sample=sample,
+        variant=variant,
         prompt=prompt,
         reply=reply,
         tokens=tokens,
@@ -63,7 +65,8 @@ def summarise(samples: Sequence[Sample], k: int) -> dict[str, Any]:
     """The rates of scores.json; a rate over nothing is None.
 
     Args:
-        samples: all finished ones; problems with fewer than `k` do not count.
+        samples: all finished ones of one prompt variant; problems with fewer than `k`
+            do not count.
         k: replies a problem.
     """
     groups = complete_problems(samples, k)

@@ -1,11 +1,11 @@
 """Which documents share a bin: best-fit decreasing over their lengths.
 
-Pure functions over arrays of token counts; buckets.py calls them. Every document stays
-whole. Longest first, each goes where it leaves the least room, and of several such bins
-into the one that was touched last. Documents of one length move together: a bin with the
-least room that suffices keeps it until the next one no longer fits, so a step settles all
-documents of one length in all bins of one amount of room, whatever their number. What is
-left to do for each document is two stable radix sorts.
+Pure functions over arrays of token counts; buckets.py and bands.py call them. Every
+document stays whole. Longest first, each goes where it leaves the least room, and of
+several such bins into the one that was touched last. Documents of one length move
+together: a bin with the least room that suffices keeps it until the next one no longer
+fits, so a step settles all documents of one length in all bins of one amount of room,
+whatever their number. What is left to do for each document is two stable radix sorts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def best_fit_decreasing(lengths: Int32s, bin_tokens: int) -> Packing:
         UserError: a document is empty or longer than a bin.
     """
     _require_fit(lengths, bin_tokens)
-    rooms = _Rooms(bin_tokens)
+    rooms = Rooms(bin_tokens)
     homes = np.empty(len(lengths), dtype=np.int32)
     counts = np.bincount(lengths)
     start = 0
@@ -63,8 +63,8 @@ def best_fit_decreasing(lengths: Int32s, bin_tokens: int) -> Packing:
         stop = start + int(counts[size])
         rooms.put(size, homes[start:stop])
         start = stop
-    stored = _stable_order(homes)
-    order = _stable_order(np.int32(bin_tokens) - lengths)
+    stored = stable_order(homes)
+    order = stable_order(np.int32(bin_tokens) - lengths)
     return Packing(order[stored], np.bincount(homes, minlength=rooms.opened).astype(np.int32))
 
 
@@ -74,21 +74,37 @@ def fill(tokens: int, bins: int, bin_tokens: int) -> float:
     return tokens / room if room else 0.0
 
 
-class _Rooms:
-    """Open bins by the tokens that they still have room for."""
+class Rooms:
+    """Open bins by the tokens that they still have room for.
+
+    Args:
+        bin_tokens: most tokens of one bin.
+    """
 
     def __init__(self, bin_tokens: int) -> None:
         self.opened = 0
+        """Bins so far."""
         self._bin_tokens = bin_tokens
         self._amounts: list[int] = []  # that some bin has, ascending
         self._stacks: dict[int, list[Int32s]] = {}  # amount → its bins, touched last at the end
 
-    def put(self, size: int, homes: Int32s) -> None:
-        """Find a bin for every document of one size; write the numbers into `homes`."""
+    def put(self, size: int, homes: Int32s, *, opens: bool = True) -> int:
+        """Find a bin for documents of one size; write the numbers into `homes`.
+
+        Args:
+            size: tokens of each, at most those of a bin.
+            homes: as long as there are documents.
+            opens: whether bins are opened for those that fit into no open one.
+
+        Returns:
+            How many have a bin; all of them if `opens`.
+        """
         done = 0
         while done < len(homes):
             place = bisect_left(self._amounts, size)
             fresh = place == len(self._amounts)
+            if fresh and not opens:
+                break
             room = self._bin_tokens if fresh else self._amounts[place]
             each = room // size
             wanted = -(-(len(homes) - done) // each)
@@ -99,6 +115,7 @@ class _Rooms:
             full = put // each
             self._give(room - each * size, chosen[:full])
             self._give(room - (put - full * each) * size, chosen[full:])
+        return done
 
     def _open(self, count: int) -> Int32s:
         first = self.opened
@@ -130,7 +147,7 @@ class _Rooms:
         self._stacks[amount].append(bins)
 
 
-def _stable_order(keys: Int32s) -> Int32s:
+def stable_order(keys: Int32s) -> Int32s:
     """Places that sort non-negative keys, equal ones in their order; int32, as `keys`.
 
     Numpy sorts 16-bit keys by radix, in linear time; so the two halves are sorted in turn.

@@ -113,7 +113,7 @@ class _Reader:
         self._by_line = np.load(Path(job.index) / "by_line.npy", mmap_mode="r")
         self._starts = np.load(Path(job.index) / "line_starts.npy", mmap_mode="r")
         manifest = read_json(Path(job.folder) / "manifest.json")
-        self._buckets, self._bands = buckets_of(manifest), [0, *manifest["bands"]]
+        self._buckets = buckets_of(manifest)
         self._firsts = [bucket.first for bucket in self._buckets]
 
     def place(self, line: int) -> int:
@@ -128,10 +128,6 @@ class _Reader:
     def bucket(self, place: int) -> Bucket:
         home = int(np.searchsorted(self.stored.firsts, place, side="right")) - 1
         return self._buckets[int(np.searchsorted(self._firsts, home, side="right")) - 1]
-
-    def smaller(self, bucket: Bucket) -> int:
-        """The band below that of a bucket; 0 for the lowest."""
-        return int(self._bands[self._bands.index(bucket.band) - 1])
 
 
 def prove_part(job: ProveJob, part: Part, folder: Path, watch: Watch) -> None:
@@ -178,9 +174,9 @@ def _prove_note(
     del note["sequence"]
     if note != wanted:
         raise UserError(f"{trace.origin}: documents.jsonl says {note}, stored is {wanted}", REMEDY)
-    if bucket.tier not in (ALL, trace.tier) or len(trained) <= reader.smaller(bucket):
+    if bucket.tier not in (ALL, trace.tier):
         raise UserError(
-            f"{trace.origin}: a document of tier {trace.tier} with {len(trained)} tokens lies in"
+            f"{trace.origin}: a document of tier {trace.tier} lies in"
             f" bucket {bucket.tier}, {bucket.band}",
             REMEDY,
         )

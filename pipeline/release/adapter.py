@@ -15,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.base.adapter_format import ADAPTER_FILES, CONFIG_FILE, KEY_PREFIX, WEIGHTS_FILE
+from pipeline.base.adapter_format import (
+    ADAPTER_FILES,
+    CONFIG_FILE,
+    KEY_PREFIX,
+    PARTS,
+    WEIGHTS_FILE,
+    file_name,
+)
 from pipeline.base.artifacts import (
     fsync_folder,
     read_json,
@@ -32,7 +39,7 @@ from pipeline.base.safetensors_file import (
     TensorInfo,
     read_header,
 )
-from pipeline.release.adapter_config import ALL_LINEAR, Config, restrict, scale_of, value_fault
+from pipeline.release.adapter_config import Config, rank_of, restrict, scale_of, value_fault
 from pipeline.release.tensor_data import (
     CODES,
     FLOAT_BITS,
@@ -43,14 +50,15 @@ from pipeline.release.tensor_data import (
     encode,
     write_safetensors,
 )
+from pipeline.release.value_rules import ALL_LINEAR
 
 WRAPPERS = re.compile(
     r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 )
 """Segments that torch.compile, FSDP and activation checkpointing put into names."""
 
-ADAPTER_NAME = re.compile(r"(\.lora_[AB])\.[^.]+(\.weight)$|(\.lora_magnitude_vector)\..+$")
-MODULE = re.compile(rf"{re.escape(KEY_PREFIX)}(.+)\.lora_")
+_PARTS = "|".join(sorted({re.escape(part) for parts in PARTS.values() for part in parts}))
+MODULE = re.compile(rf"{re.escape(KEY_PREFIX)}(.+)\.(?:{_PARTS})$")
 
 
 def bare_key(key: str) -> str:
@@ -62,7 +70,7 @@ def bare_key(key: str) -> str:
     key = WRAPPERS.sub("", key)
     while key.startswith("module."):
         key = key.removeprefix("module.")
-    return ADAPTER_NAME.sub(lambda m: f"{m[1]}{m[2]}" if m[1] else m[3], key)
+    return file_name(key)
 
 
 def export_folder(source: Path, target: Path, dtype: str) -> dict[str, Any]:
@@ -86,7 +94,9 @@ def export_folder(source: Path, target: Path, dtype: str) -> dict[str, Any]:
     config, dropped = restrict(dict(read_json(source / CONFIG_FILE)), str(source / CONFIG_FILE))
     modules = sorted({found[1] for key in renamed if (found := MODULE.match(key))})
     if not modules:
-        raise UserError(f"{source}: holds no LoRA tensor", "Train with `train.method: lora`.")
+        raise UserError(
+            f"{source}: holds no tensor of an adapter", "Train with a `train.method` that PEFT has."
+        )
     if config.get("target_modules") == ALL_LINEAR:
         config["target_modules"] = sorted({module.rpartition(".")[2] for module in modules})
     fault = value_fault(config)
@@ -101,7 +111,7 @@ def export_folder(source: Path, target: Path, dtype: str) -> dict[str, Any]:
     fsync_folder(target)
     return {
         "dtype": dtype,
-        "rank": max((t.shape[0] for key, t in renamed.items() if ".lora_A." in key), default=0),
+        "rank": max(rank_of(config, module) for module in modules),
         "elements": elements,
         "tensors": len(renamed),
         "bytes": sum((target / name).stat().st_size for name in ADAPTER_FILES),
@@ -184,7 +194,10 @@ def _convert(
     return rounding
 
 
-def _scale(config: Config, modules: list[str]) -> float | list[float]:
-    """The one factor on B·A, or the smallest and the largest of several."""
-    found = sorted({scale_of(config, module) for module in modules})
+def _scale(config: Config, modules: list[str]) -> float | list[float] | None:
+    """The one factor on the update, or the smallest and the largest of several."""
+    scales = (scale_of(config, module) for module in modules)
+    found = sorted({scale for scale in scales if scale is not None})
+    if not found:
+        return None
     return found[0] if len(found) == 1 else [found[0], found[-1]]

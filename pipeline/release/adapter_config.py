@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
-from pipeline.base.adapter_format import LORA_CONFIG_KEYS, lora_scale
+from pipeline.base.adapter_format import CONFIG_KEYS, COVERED, lora_scale
 from pipeline.base.errors import UserError
+from pipeline.release.value_rules import REQUIRED_KEYS, VALUE_RULES
 
 Config = dict[str, Any]
 
-PEFT_TYPE = "LORA"
-ALL_LINEAR = "all-linear"
-REQUIRED_KEYS = (
-    "peft_type", "task_type", "base_model_name_or_path", "r", "lora_alpha", "target_modules",
-)  # fmt: skip
-"""Keys that a config must spell out; PEFT's defaults would hide a loss of them."""
-
-MAX_ALPHA = 1_000_000
 MAX_PATTERN_CHARACTERS = 1000
 MAX_PATTERN_REPEATS = 5
 """Bounds on regular expressions from a foreign file, which could match for ever."""
@@ -42,6 +34,7 @@ NEUTRAL_VALUES: dict[str, tuple[Any, ...]] = {
     "lora_bias": (False,),
     "lora_ga_config": (None,),
     "monteclora_config": (None,),
+    "rank_dropout_scale": (False,),
     "target_parameters": (None, []),
     "trainable_token_indices": (None, [], {}),
     "use_bdlora": (None, False),
@@ -70,115 +63,56 @@ def restrict(config: Config, where: str) -> tuple[Config, list[str]]:
     """The config in keys of PEFT 0.9.0, and the newer keys that were dropped.
 
     Raises:
-        UserError: it is not LoRA; or naming a key that 0.9.0 does not know and its
-            value, when dropping it would change what the adapter does.
+        UserError: it is of no type that the contract covers; or naming a key that
+            0.9.0 does not know and its value, when dropping it would change what the
+            adapter does.
     """
-    if config.get("peft_type") != PEFT_TYPE:
+    kind = config.get("peft_type")
+    if kind not in COVERED:
         raise UserError(
-            f"{where}: `peft_type` = {json.dumps(config.get('peft_type'))}", "Export LoRA adapters."
+            f"{where}: `peft_type` = {json.dumps(kind)}",
+            f"Export adapters of type {', '.join(COVERED)}.",
         )
-    newer = sorted(config.keys() - LORA_CONFIG_KEYS)
+    known = CONFIG_KEYS[kind]
+    newer = sorted(config.keys() - known)
     for key in newer:
         if not is_neutral(config, key):
             raise UserError(
                 f"{where}: `{key}` = {json.dumps(config[key])} means nothing to PEFT 0.9.0",
                 f"Train without `{key}`: dropping it would change what the adapter does.",
             )
-    return {key: config[key] for key in sorted(config.keys() & LORA_CONFIG_KEYS)}, newer
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_positive_int(value: Any) -> bool:
-    return _is_int(value) and value > 0
-
-
-def _is_alpha(value: Any) -> bool:
-    return (_is_int(value) or isinstance(value, float)) and 0 < value <= MAX_ALPHA
-
-
-def _is_share(value: Any) -> bool:
-    return (_is_int(value) or isinstance(value, float)) and 0 <= value < 1
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"\w[\w.]*", value) is not None
-
-
-def _is_list_of(kind: Callable[[Any], bool], value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(kind(item) for item in value)
-
-
-def _is_targets(value: Any) -> bool:
-    if isinstance(value, str):
-        return bool(value) and value.lower() != ALL_LINEAR
-    return _is_list_of(_is_text, value)
-
-
-def _is_pattern_map(kind: Callable[[Any], bool], value: Any) -> bool:
-    return isinstance(value, dict) and all(kind(item) for item in value.values())
-
-
-VALUE_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "peft_type": (lambda v: v == PEFT_TYPE, '"LORA"'),
-    "task_type": (lambda v: v == "CAUSAL_LM", '"CAUSAL_LM"'),
-    "base_model_name_or_path": (_is_text, "the path or name of the base"),
-    "revision": (lambda v: v is None or _is_text(v), "null or a name"),
-    "auto_mapping": (lambda v: v is None, "null: it names classes to import"),
-    "inference_mode": (lambda v: isinstance(v, bool), "true or false"),
-    "r": (_is_positive_int, "a positive integer"),
-    "lora_alpha": (_is_alpha, "a positive number"),
-    "lora_dropout": (_is_share, "a number in [0, 1)"),
-    "target_modules": (_is_targets, f"a list of module names or a pattern, not {ALL_LINEAR!r}"),
-    "fan_in_fan_out": (lambda v: v is False, "false: weights of the base lie as [out, in]"),
-    "bias": (lambda v: v == "none", '"none": biases belong to the base'),
-    "use_rslora": (lambda v: isinstance(v, bool), "true or false"),
-    "use_dora": (lambda v: isinstance(v, bool), "true or false"),
-    "modules_to_save": (lambda v: v is None, "null: full modules belong to the base"),
-    "init_lora_weights": (lambda v: isinstance(v, bool), "true or false"),
-    "layers_to_transform": (
-        lambda v: v is None or _is_int(v) or _is_list_of(_is_int, v), "null or layer numbers",
-    ),
-    "layers_pattern": (
-        lambda v: v is None or _is_name(v) or _is_list_of(_is_name, v), "null or names",
-    ),
-    "rank_pattern": (
-        lambda v: _is_pattern_map(_is_positive_int, v), "an object of positive integers",
-    ),
-    "alpha_pattern": (
-        lambda v: _is_pattern_map(_is_alpha, v), "an object of positive numbers",
-    ),
-    "megatron_config": (lambda v: v is None, "null"),
-    "megatron_core": (lambda v: v in (None, "megatron.core"), '"megatron.core": it is imported'),
-    "loftq_config": (lambda v: v in (None, {}), "{}"),
-}  # fmt: skip
-"""Key → its test, and in words what passes it."""
+    return {key: config[key] for key in sorted(config.keys() & known)}, newer
 
 
 def value_fault(config: Config) -> str | None:
     """The first value that the contract refuses, in words; None when all are sane."""
-    missing = [key for key in REQUIRED_KEYS if key not in config]
+    kind = config.get("peft_type", "LORA")
+    if kind not in COVERED:
+        return f"`peft_type` = {json.dumps(kind)}, expected {' or '.join(COVERED)}"
+    missing = [key for key in REQUIRED_KEYS[kind] if key not in config]
     if missing:
         return f"`{missing[0]}` is missing"
-    for key, (accepts, wanted) in VALUE_RULES.items():
+    for key, (accepts, wanted) in VALUE_RULES[kind].items():
         if key in config and not accepts(config[key]):
             return f"`{key}` = {json.dumps(config[key])}, expected {wanted}"
     if isinstance(config["target_modules"], str):
         for key in ("layers_to_transform", "layers_pattern"):
             if config.get(key) is not None:
                 return f"`{key}` cannot be used when `target_modules` is a pattern"
+    if kind == "LOKR" and not _is_unscaled(config):
+        return "LoKr with an alpha that is not the rank: PEFT 0.9.0 loads it without the factor"
     return next((fault for fault in map(_pattern_fault, _patterns(config)) if fault), None)
+
+
+def _is_unscaled(config: Config) -> bool:
+    """Whether alpha is the rank wherever the config names one of them."""
+    ranks, alphas = config.get("rank_pattern", {}), config.get("alpha_pattern", {})
+    return bool(config["alpha"] == config["r"] and ranks == alphas)
 
 
 def _patterns(config: Config) -> list[str]:
     """Every string of the config that PEFT uses as a regular expression."""
-    keys = [*config.get("rank_pattern", {}), *config.get("alpha_pattern", {})]
+    keys = _pattern_keys(config)
     wanted = config["target_modules"]
     return [rf"\.{key}$" for key in keys] + ([wanted] if isinstance(wanted, str) else [])
 
@@ -225,24 +159,48 @@ def _layer_index(patterns: str | list[str] | None, module: str) -> int | None:
     return None
 
 
+def _pattern_keys(config: Config) -> list[str]:
+    return [*(config.get("rank_pattern") or {}), *(config.get("alpha_pattern") or {})]
+
+
 def _pattern_key(config: Config, module: str) -> str:
     """The pattern that decides on a module: the first that matches, ranks before alphas."""
-    keys = [*config.get("rank_pattern", {}), *config.get("alpha_pattern", {})]
-    return next((key for key in keys if re.match(rf".*\.{key}$", module)), module)
+    # LoRA wants something before the pattern, its relatives do not.
+    before = r".*\." if config["peft_type"] == "LORA" else r"(.*\.)?"
+    keys = _pattern_keys(config)
+    return next((key for key in keys if re.match(rf"{before}{key}$", module)), module)
 
 
 def rank_of(config: Config, module: str) -> int:
-    """Rank that PEFT 0.9.0 gives a module."""
+    """Rank that PEFT 0.9.0 gives a module; the blocks of OFT; 0 for IA³, which has none."""
+    if config["peft_type"] == "IA3":
+        return 0
+    if config["peft_type"] == "ADALORA":
+        return int(config["init_r"])
     return int(config.get("rank_pattern", {}).get(_pattern_key(config, module), config["r"]))
 
 
-def scale_of(config: Config, module: str) -> float:
-    """Factor on B·A that PEFT 0.9.0 applies to a module."""
-    patterns = config.get("alpha_pattern", {})
-    alpha = patterns.get(_pattern_key(config, module), config["lora_alpha"])
-    return lora_scale(alpha, rank_of(config, module), config.get("use_rslora", False))
+def scale_of(config: Config, module: str) -> float | None:
+    """Factor on the update that PEFT 0.9.0 applies to a module; None where there is none."""
+    kind, rank = config["peft_type"], rank_of(config, module)
+    if kind in ("IA3", "OFT"):
+        return None
+    if kind == "LOKR":
+        return 1.0
+    if kind == "ADALORA":
+        return lora_scale(config["lora_alpha"], rank, rslora=False)
+    default = config["alpha" if kind == "LOHA" else "lora_alpha"]
+    alpha = config.get("alpha_pattern", {}).get(_pattern_key(config, module), default)
+    return lora_scale(alpha, rank, config.get("use_rslora", False))
 
 
 def largest_rank(config: Config) -> int:
     """The largest rank that a config names, patterns included, matched or not."""
+    if config["peft_type"] in ("IA3", "ADALORA"):
+        return rank_of(config, "")
     return int(max([config["r"], *config.get("rank_pattern", {}).values()]))
+
+
+def scales_inputs(config: Config, module: str) -> bool:
+    """Whether IA³ scales the inputs of a module, not its outputs."""
+    return any(module.endswith(name) for name in config.get("feedforward_modules", []))

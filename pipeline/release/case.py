@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.base.adapter_format import CONFIG_FILE, KEY_PREFIX, WEIGHTS_FILE
+from pipeline.base.adapter_format import CONFIG_FILE, KEY_PREFIX, PARTS, WEIGHTS_FILE
 from pipeline.base.fingerprint import read_config, tensor_shapes
 from pipeline.base.params import VerifyParams
 from pipeline.base.safetensors_file import DamagedFile, Header, TensorInfo, read_header
@@ -25,11 +25,9 @@ Figure = str | int | float | None
 
 MAX_CONFIG_BYTES = 1_048_576
 
-TENSOR_NAME = re.compile(
-    rf"{re.escape(KEY_PREFIX)}(?P<module>.+)\."
-    r"(?P<part>lora_A\.weight|lora_B\.weight|lora_magnitude_vector)"
-)
-"""Names that PEFT 0.9.0 gives the tensors of a LoRA or DoRA adapter."""
+_ANY_PART = "|".join(sorted({re.escape(part) for parts in PARTS.values() for part in parts}))
+TENSOR_NAME = re.compile(rf"{re.escape(KEY_PREFIX)}(?P<module>.+)\.(?P<part>{_ANY_PART})")
+"""Names that PEFT 0.9.0 gives the tensors of an adapter, of whatever type."""
 
 A, B, MAGNITUDE = "lora_A.weight", "lora_B.weight", "lora_magnitude_vector"
 
@@ -89,6 +87,11 @@ class Case:
         if not isinstance(value, dict):
             raise Broken(f"{CONFIG_FILE} holds {type(value).__name__}, not an object")
         return value
+
+    @property
+    def kind(self) -> str:
+        """`peft_type` of a config that passed the term of that name."""
+        return str(self.config["peft_type"])
 
     @cached_property
     def header(self) -> Header:

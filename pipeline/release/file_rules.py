@@ -5,9 +5,9 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from pipeline.base.adapter_format import ADAPTER_FILES, CONFIG_FILE, LORA_CONFIG_KEYS
-from pipeline.release.adapter_config import PEFT_TYPE, largest_rank, value_fault
-from pipeline.release.case import Broken, Case, Finding, Rule
+from pipeline.base.adapter_format import ADAPTER_FILES, CONFIG_FILE, CONFIG_KEYS, COVERED
+from pipeline.release.adapter_config import largest_rank, value_fault
+from pipeline.release.case import Broken, Case, Finding, Rule, not_applicable
 
 PICKLE_SUFFIXES = frozenset(
     ".bin .pt .pth .pkl .pickle .ckpt .joblib .dill .npy .npz .t7 .mar .zip".split()
@@ -85,16 +85,16 @@ def config_json(case: Case) -> Finding:
 
 
 def peft_type(case: Case) -> Finding:
-    """The adapter is of the one type that version 1 of the contract covers."""
+    """The adapter is of a type that the contract covers."""
     found = case.config.get("peft_type")
-    if found != PEFT_TYPE:
-        raise Broken(f"`peft_type` = {found!r} is not covered, only {PEFT_TYPE!r} is")
-    return Finding(PEFT_TYPE, PEFT_TYPE)
+    if found not in COVERED:
+        raise Broken(f"`peft_type` = {found!r} is not covered, only {', '.join(COVERED)} are")
+    return Finding(found)
 
 
 def config_keys(case: Case) -> Finding:
     """Every key is one that PEFT 0.9.0 accepts."""
-    unknown = sorted(case.config.keys() - LORA_CONFIG_KEYS)
+    unknown = sorted(case.config.keys() - CONFIG_KEYS[case.config["peft_type"]])
     if unknown:
         key = unknown[0]
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
@@ -113,6 +113,8 @@ def config_values(case: Case) -> Finding:
 
 def config_rank(case: Case) -> Finding:
     """The largest rank that the config names."""
+    if case.config["peft_type"] == "IA3":
+        return not_applicable("IA3 has no rank")
     rank, limit = largest_rank(case.config), case.limits.max_rank
     if rank > limit:
         raise Broken(f"rank {rank} in {CONFIG_FILE}", rank, limit)
@@ -126,7 +128,7 @@ FILE_RULES = (
     Rule("file-set", "exactly the two files", ("no-pickle",), file_set),
     Rule("size", "GiB of the folder", ("file-set",), size),
     Rule("config-json", "config is one strict JSON object", ("file-set",), config_json),
-    Rule("peft-type", "native type LORA", ("config-json",), peft_type),
+    Rule("peft-type", "a native type that is covered", ("config-json",), peft_type),
     Rule("config-keys", "only keys of PEFT 0.9.0", ("peft-type",), config_keys),
     Rule("config-values", "only allowed values", ("config-keys",), config_values),
     Rule("config-rank", "largest rank in the config", ("config-values",), config_rank),

@@ -16,6 +16,9 @@ from typing import Any
 
 import torch
 from peft import PeftModel
+from peft.tuners.adalora import AdaLoraLayer
+from peft.tuners.loha.layer import LoHaLayer
+from peft.tuners.lokr.layer import LoKrLayer
 from peft.tuners.lora import LoraLayer
 from peft.utils import get_peft_model_state_dict
 from safetensors.torch import load_file
@@ -90,9 +93,21 @@ def compare_tensors(model: PeftModel, folder: Path) -> dict[str, Any]:
 
 
 def scales(model: PeftModel) -> list[float]:
-    """The distinct factors on B·A that the loaded layers apply, ascending."""
-    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
-    return sorted({float(layer.scaling["default"]) for layer in layers})
+    """The distinct factors on the update that the loaded layers apply, ascending."""
+    found = {scale for module in model.modules() for scale in _scale(module)}
+    return sorted(found)
+
+
+def _scale(module: torch.nn.Module) -> list[float]:
+    """The factor of one layer, as PEFT 0.9.0's forward pass has it; LoKr is not scaled."""
+    layer: Any = module
+    if isinstance(module, AdaLoraLayer):
+        return [float(layer.scaling["default"]) / float(layer.ranknum["default"])]
+    if isinstance(module, LoKrLayer):
+        return [1.0]
+    if isinstance(module, LoraLayer | LoHaLayer):
+        return [float(layer.scaling["default"])]
+    return []
 
 
 def inspect(base: Path, adapter: Path, placement: Placement) -> dict[str, Any]:

@@ -28,6 +28,8 @@ FLOAT_BITS: dict[str, tuple[np.dtype[Any], int]] = {
 }
 """Type → its bits as an integer, and the bits of infinity."""
 
+ONE_BITS = {"F32": 0x3F800000, "F16": 0x3C00, "BF16": 0x3F80}
+
 SMALLEST_NORMAL = {"F32": 2.0**-126, "BF16": 2.0**-126, "F16": 2.0**-14}
 
 CODES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
@@ -45,6 +47,8 @@ class Scan:
     """Elements that are NaN or infinite."""
     nonzero: int
     """Elements that are neither +0 nor -0."""
+    not_one: int
+    """Elements that are not exactly 1."""
 
 
 def chunks(stream: BinaryIO, header: Header, info: TensorInfo) -> Iterator[Bits]:
@@ -60,15 +64,16 @@ def chunks(stream: BinaryIO, header: Header, info: TensorInfo) -> Iterator[Bits]
 
 
 def scan(stream: BinaryIO, header: Header, info: TensorInfo) -> Scan:
-    """Count what is not finite and what is not zero in one float tensor."""
+    """Count what is not finite, not zero and not one in one float tensor."""
     infinity = FLOAT_BITS[info.dtype][1]
     magnitude = (1 << (8 * BYTES_PER_ELEMENT[info.dtype] - 1)) - 1
-    nonfinite = nonzero = 0
+    nonfinite = nonzero = not_one = 0
     for bits in chunks(stream, header, info):
         bare = bits & bits.dtype.type(magnitude)
         nonfinite += int(np.count_nonzero(bare >= infinity))
         nonzero += int(np.count_nonzero(bare))
-    return Scan(nonfinite, nonzero)
+        not_one += int(np.count_nonzero(bits != ONE_BITS[info.dtype]))
+    return Scan(nonfinite, nonzero, not_one)
 
 
 def decode(bits: Bits, dtype: str) -> Floats:

@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
-from pipeline.base.adapter_format import KEY_PREFIX, WEIGHTS_FILE
-from pipeline.release.adapter_config import rank_of, scale_of, targets
-from pipeline.release.case import MAGNITUDE, TENSOR_NAME, A, B, Broken, Case, Finding, Rule
+from pipeline.base.adapter_format import KEY_PREFIX, PARTS, WEIGHTS_FILE
+from pipeline.base.adapter_shapes import Shapes, part_shapes
+from pipeline.release.adapter_config import rank_of, scale_of, scales_inputs, targets
+from pipeline.release.case import (
+    MAGNITUDE,
+    TENSOR_NAME,
+    Broken,
+    Case,
+    Finding,
+    Rule,
+    not_applicable,
+)
 from pipeline.release.tensor_data import FLOAT_BITS
 
 EMBEDDINGS = frozenset("embed_tokens wte word_embeddings embed_in tok_embeddings".split())
 HEADS = frozenset("lm_head embed_out".split())
+RANK_SIDE = {"LORA": ("lora_A.weight", 0), "ADALORA": ("lora_A", 0), "LOHA": ("hada_w1_a", 1)}
+"""`peft_type` → the tensor and the side of it that is the rank; others do not show theirs."""
+SCALES = {"ADALORA": "alpha/r", "LOHA": "alpha/r", "LOKR": "none: alpha is r"}
+
+
+def shapes_of(case: Case, module: str, rank: int) -> Shapes:
+    """Tensors that PEFT 0.9.0 makes for a module at this rank."""
+    rows, columns = case.base_shapes[f"{module}.weight"]
+    return part_shapes(
+        case.kind,
+        rows,
+        columns,
+        rank,
+        dora=bool(case.config.get("use_dora")),
+        inputs=scales_inputs(case.config, module),
+    )
+
+
+def rank_in_file(case: Case, module: str) -> int:
+    """Rank that a module's tensors have; the config's where they do not show it."""
+    if case.kind not in RANK_SIDE:
+        return rank_of(case.config, module)
+    part, side = RANK_SIDE[case.kind]
+    shape = case.modules[module][part].shape
+    return shape[side] if len(shape) > side else 0
 
 
 def tensor_file(case: Case) -> Finding:
@@ -17,12 +51,14 @@ def tensor_file(case: Case) -> Finding:
 
 
 def tensor_names(case: Case) -> Finding:
-    """Every tensor is a half of a LoRA update, named as PEFT 0.9.0 names it."""
+    """Every tensor is a part of the type's update, named as PEFT 0.9.0 names it."""
+    parts = PARTS[case.kind]
     for name in sorted(case.header.tensors):
         if not name.startswith(KEY_PREFIX):
             raise Broken(f"tensor {name!r} does not start with {KEY_PREFIX!r}")
-        if not TENSOR_NAME.fullmatch(name):
-            raise Broken(f"tensor {name!r} is not lora_A.weight or lora_B.weight of a module")
+        match = TENSOR_NAME.fullmatch(name)
+        if not match or match["part"] not in parts:
+            raise Broken(f"tensor {name!r} is not {' or '.join(parts)} of a module")
     return Finding(len(case.header.tensors))
 
 
@@ -67,26 +103,25 @@ def tensor_modules(case: Case) -> Finding:
 
 
 def pairs(case: Case) -> Finding:
-    """A and B come together; a magnitude too, with DoRA and only then."""
-    wanted = {A, B, MAGNITUDE} if case.config.get("use_dora") else {A, B}
+    """All parts of an update come together; a magnitude with DoRA and only then."""
     for module, parts in case.modules.items():
-        for part in sorted(wanted ^ parts.keys()):
+        wanted = shapes_of(case, module, rank_of(case.config, module))
+        for part in sorted(wanted.keys() ^ parts.keys()):
             state = "lacks" if part in wanted else "must not have"
             raise Broken(f"module {module!r} {state} {part}")
     return Finding(len(case.modules))
 
 
 def tensor_shapes(case: Case) -> Finding:
-    """A is [r, in], B is [out, r], a magnitude is [out]."""
+    """Shapes are those that PEFT 0.9.0 makes, such as A [r, in] and B [out, r]."""
     for module, parts in case.modules.items():
-        rows, columns = case.base_shapes[f"{module}.weight"]
-        rank = parts[A].shape[0] if parts[A].shape else 0
-        fits = {A: (rank, columns), B: (rows, rank), MAGNITUDE: (rows,)}
+        fits = shapes_of(case, module, rank_in_file(case, module))
+        sides = list(case.base_shapes[f"{module}.weight"])
         for part, info in parts.items():
             if info.shape != fits[part]:
                 raise Broken(
                     f"{part} of {module!r} is {list(info.shape)}, "
-                    f"the base's weight of {[rows, columns]} wants {list(fits[part])}"
+                    f"the base's weight of {sides} wants {list(fits[part])}"
                 )
     return Finding()
 
@@ -107,17 +142,23 @@ def selection(case: Case) -> Finding:
 
 def tensor_ranks(case: Case) -> Finding:
     """Ranks in the file are those that the config gives, patterns included."""
-    for module, parts in case.modules.items():
-        found, wanted = parts[A].shape[0], rank_of(case.config, module)
+    if case.kind == "IA3":
+        return not_applicable("IA3 has no rank")
+    largest = 0
+    for module in case.modules:
+        found, wanted = rank_in_file(case, module), rank_of(case.config, module)
         if found != wanted:
             raise Broken(f"{module!r} has rank {found}, the config says {wanted}", found, wanted)
-    return Finding(max(parts[A].shape[0] for parts in case.modules.values()))
+        largest = max(largest, found)
+    return Finding(largest)
 
 
 def rank_limit(case: Case) -> Finding:
     """The largest rank found in the tensors."""
+    if case.kind == "IA3":
+        return not_applicable("IA3 has no rank")
     name, rank = max(
-        ((module, parts[A].shape[0]) for module, parts in case.modules.items()),
+        ((module, rank_in_file(case, module)) for module in case.modules),
         key=lambda pair: pair[1],
     )
     if rank > case.limits.max_rank:
@@ -126,9 +167,13 @@ def rank_limit(case: Case) -> Finding:
 
 
 def scale(case: Case) -> Finding:
-    """The factor on B·A that PEFT 0.9.0 will apply, stated for other readers."""
-    found = sorted({scale_of(case.config, module) for module in case.modules})
-    kind = "alpha/sqrt(r)" if case.config.get("use_rslora") else "alpha/r"
+    """The factor on the update that PEFT 0.9.0 will apply, stated for other readers."""
+    scales = (scale_of(case.config, module) for module in case.modules)
+    found = sorted({one for one in scales if one is not None})
+    if not found:
+        return not_applicable(f"{case.kind} has no factor")
+    plain = "alpha/sqrt(r)" if case.config.get("use_rslora") else "alpha/r"
+    kind = SCALES.get(case.kind, plain)
     if len(found) == 1:
         return Finding(round(found[0], 6), detail=kind)
     return Finding(f"{found[0]:g} to {found[-1]:g}", detail=f"{kind}, by patterns")
@@ -143,16 +188,19 @@ def finite(case: Case) -> Finding:
 
 
 def not_zero(case: Case) -> Finding:
-    """At least one module's update is not zero."""
+    """At least one module's update does something."""
+
+    def works(module: str, part: str) -> bool:
+        scan = case.scans[f"{KEY_PREFIX}{module}.{part}"]
+        return bool(scan.not_one if case.kind == "IA3" else scan.nonzero)
+
     alive = sum(
-        all(
-            case.scans[f"{KEY_PREFIX}{module}.{part}"].nonzero
-            for part in (A, B) if part in parts
-        )
+        all(works(module, part) for part in parts if part != MAGNITUDE)
         for module, parts in case.modules.items()
-    )  # fmt: skip
+    )
     if not alive:
-        raise Broken("B·A is zero in every module: the adapter changes nothing", 0, "at least 1")
+        what = "every factor is 1" if case.kind == "IA3" else "the update is zero in every module"
+        raise Broken(f"{what}: the adapter changes nothing", 0, "at least 1")
     return Finding(alive, "at least 1", f"of {len(case.modules)} modules")
 
 
@@ -162,17 +210,17 @@ RANKED = ("rank-limit", "selection")
 
 TENSOR_RULES = (
     Rule("tensor-file", "weights are well-formed safetensors", ("file-set",), tensor_file),
-    Rule("tensor-names", "only lora_A and lora_B tensors", ("tensor-file",), tensor_names),
+    Rule("tensor-names", "only tensors of the type", ("tensor-file", "peft-type"), tensor_names),
     Rule("tensor-type", "one float type", ("tensor-file",), tensor_type),
     Rule("elements", "elements in all", ("tensor-file",), elements),
     Rule("no-embeddings", "no embedding, no tied output head", NAMED, no_embeddings),
     Rule("tensor-modules", "every module is one of the base", ("no-embeddings",), tensor_modules),
-    Rule("pairs", "A and B in pairs", ("tensor-modules",), pairs),
+    Rule("pairs", "all parts of an update", ("tensor-modules",), pairs),
     Rule("tensor-shapes", "shapes fit the base", ("pairs",), tensor_shapes),
     Rule("selection", "config selects what the file holds", ("pairs",), selection),
     Rule("rank-limit", "largest rank in the tensors", FITTING, rank_limit),
     Rule("tensor-ranks", "ranks are the config's", RANKED, tensor_ranks),
-    Rule("scale", "factor on B·A", ("tensor-ranks",), scale),
+    Rule("scale", "factor on the update", ("tensor-ranks",), scale),
     Rule("finite", "values are finite", ("tensor-names", "tensor-type"), finite),
     Rule("not-zero", "modules with a non-zero update", ("finite", "pairs"), not_zero),
 )

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.base.artifacts import Json
 from pipeline.base.params import Params
 from pipeline.summary.comparison import headline
+from pipeline.summary.decoding import decoding_section
 from pipeline.summary.evidence import Evidence
 from pipeline.summary.funnel import passages
 from pipeline.summary.markdown import UNKNOWN, percent, short, table, whole
+from pipeline.summary.prompts import asking_table, prompts_section
 from pipeline.summary.run_facts import base_name, contract_line, devices, method, millions
+from pipeline.summary.stages import stages_section
 
 
 def adapter_card(evidence: Evidence, params: Params) -> str:
@@ -28,12 +30,14 @@ def adapter_card(evidence: Evidence, params: Params) -> str:
         "",
         *_base_section(evidence),
         *_use_section(evidence, params),
-        *_ending_section(evidence.manifest),
+        *decoding_section(evidence),
         *_data_section(evidence),
         *_recipe_section(evidence),
+        *stages_section(evidence),
         "## Evaluation",
         "",
         *headline(evidence),
+        *prompts_section(evidence),
         *_limits_section(evidence, params),
         "## Contract",
         "",
@@ -52,6 +56,13 @@ def _front_matter(evidence: Evidence) -> list[str]:
     return ["---", *name, *tags, "---", ""]
 
 
+def _scale(found: float | list[float] | None) -> str:
+    """The factor on the update, the least and the largest of several, or that there is none."""
+    if found is None:
+        return "none"
+    return f"{found[0]:g} to {found[1]:g}" if isinstance(found, list) else f"{found:g}"
+
+
 def _base_section(evidence: Evidence) -> list[str]:
     export = evidence.export
     rows = [("base", base_name(evidence))]
@@ -59,7 +70,7 @@ def _base_section(evidence: Evidence) -> list[str]:
         rows += [
             ("trained elements", f"{whole(export['elements'])} in {export['dtype']}"),
             ("size", f"{export['bytes'] / 2**20:.1f} MiB"),
-            ("rank, scale", f"{export['rank']}, {export['scale']:g}"),
+            ("rank, scale", f"{export['rank']}, {_scale(export['scale'])}"),
             ("modules", ", ".join(f"`{name}`" for name in _listed(export["target_modules"]))),
         ]
         rows += [
@@ -74,8 +85,6 @@ def _listed(value: str | list[str]) -> list[str]:
 
 
 def _use_section(evidence: Evidence, params: Params) -> list[str]:
-    prompt = params.prompt
-    system = "none is sent" if prompt.system is None else f"`{prompt.system}`"
     base = "path/to/base" if evidence.base is None else evidence.base["path"]
     return [
         "## How to use it",
@@ -91,42 +100,7 @@ def _use_section(evidence: Evidence, params: Params) -> list[str]:
         "",
         "Put problems as in training, or expect less:",
         "",
-        *table(
-            ("part", "text"),
-            [
-                ("system message", system),
-                ("user message", "the problem, a blank line, the instruction"),
-                ("instruction", f"`{prompt.instruction}`" if prompt.instruction else "none"),
-                ("thinking", _thinking(prompt.thinking)),
-            ],
-        ),
-    ]
-
-
-def _thinking(setting: str) -> str:
-    if setting == "template":
-        return "as the template has it"
-    if setting == "empty-prefill":
-        return "an empty, closed block before every reply"
-    return f"`enable_thinking`: {setting}"
-
-
-def _ending_section(manifest: Json) -> list[str]:
-    lines = ["## The end token", ""]
-    if manifest is None:
-        return [*lines, "Not recorded: the data were not tokenised.", ""]
-    end, declared = manifest["end_id"], manifest["base_end_ids"]
-    lines.append(f"Every trained reply ends with `{manifest['end_text']}` (id {end}).")
-    if end in declared:
-        lines.append("The base's generation settings stop there already; nothing is to be set.")
-        return [*lines, ""]
-    named = ", ".join(map(str, declared)) or "no end token"
-    wanted = [*declared, end]
-    return [
-        *lines,
-        f"**The base's generation settings name {named}**, and an adapter carries none of its own:"
-        f" decode with `eos_token_id={wanted}`, or replies run on to the token limit.",
-        "",
+        *asking_table(params.prompt),
     ]
 
 
@@ -158,7 +132,9 @@ def _recipe_section(evidence: Evidence) -> list[str]:
     train = evidence.train
     if train is None:
         return ["## Recipe", "", "Training did not end; no final record of its recipe.", ""]
-    rows = [(f"`{key}`", f"`{_plain(value)}`") for key, value in train["recipe"].items()]
+    # Stages have a table of their own; a single one is plan.sequence_tokens.
+    told = {key: value for key, value in train["recipe"].items() if key != "plan.stages"}
+    rows = [(f"`{key}`", f"`{_plain(value)}`") for key, value in told.items()]
     summary = (
         f"{whole(train['steps'])} steps, {whole(train['tokens'])} tokens"
         f" ({whole(train['trained_tokens'])} trained), {train['passes']:.2f} passes,"

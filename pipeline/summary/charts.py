@@ -17,6 +17,9 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 24, 62, 52
 MOST_POINTS = 1000
 """Longer curves are averaged down to this many points: a pixel shows no more."""
 
+_FLAT = 1e-12
+"""A range below this share of its values (or of 1) is rounding, not a curve."""
+
 Point = tuple[float, float]
 
 STYLE = """\
@@ -46,8 +49,9 @@ def ticks(low: float, high: float, about: int = 5, least: float = 0.0) -> list[f
     The first is at or below `low`, the last at or above `high`; they are `least`
     or more apart.
     """
-    if high <= low:
-        margin = max(abs(low) * 0.1, least) or 1.0
+    if high - low <= _FLAT * max(1.0, abs(low), abs(high)):
+        margin = max(abs(low) * 0.1, least)
+        margin = margin if margin > _FLAT else 1.0
         low, high = low - margin, high + margin
     raw = max((high - low) / about, least)
     power = 10.0 ** math.floor(math.log10(raw))

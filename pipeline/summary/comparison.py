@@ -1,4 +1,7 @@
-"""Base against adapter: accuracy, what the difference means, replies side by side. Pure."""
+"""Base against adapter: accuracy, what the difference means, replies side by side. Pure.
+
+All of it is about the prompt `main`; prompts.py has the table of the others.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from pipeline.base.artifacts import Json
-from pipeline.base.records import Sample
+from pipeline.base.records import MAIN, Sample
 from pipeline.summary.evidence import Evidence
 from pipeline.summary.markdown import (
     clipped,
@@ -36,9 +39,9 @@ class Paired:
         return min(1.0, 2 * tail / (1 << n))
 
 
-def paired(before: list[Sample], after: list[Sample]) -> Paired | None:
+def paired(before: list[Sample], after: list[Sample], variant: str = MAIN) -> Paired | None:
     """Compare problem by problem; None when no problem has as many replies from both."""
-    verdicts = [_verdicts(samples) for samples in (before, after)]
+    verdicts = [_verdicts(samples, variant) for samples in (before, after)]
     gains = [
         sum(verdicts[1][key]) - sum(found)
         for key, found in verdicts[0].items()
@@ -50,11 +53,18 @@ def paired(before: list[Sample], after: list[Sample]) -> Paired | None:
     return Paired(better, worse, len(gains) - better - worse)
 
 
-def _verdicts(samples: list[Sample]) -> dict[str, list[bool]]:
+def _verdicts(samples: list[Sample], variant: str) -> dict[str, list[bool]]:
     found: dict[str, list[bool]] = {}
     for sample in samples:
-        found.setdefault(sample.id, []).append(sample.correct)
+        if sample.variant == variant:
+            found.setdefault(sample.id, []).append(sample.correct)
     return found
+
+
+def chance(found: Paired) -> str:
+    """The sign test's result in words."""
+    p = found.p_value
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def measured(scores: Json) -> bool:
@@ -91,6 +101,8 @@ def headline(evidence: Evidence) -> list[str]:
 def _size(scores: Json) -> str:
     replies = scores["samples_per_problem"]
     size = f"{scores['problems']} problems × {replies} {'reply' if replies == 1 else 'replies'}"
+    if scores.get("variants"):
+        size += f", prompt `{MAIN}`"
     wanted = scores.get("requested_problems")
     return f"{size}, {wanted} asked for" if wanted and wanted > scores["problems"] else size
 
@@ -116,11 +128,9 @@ def _paired_sentence(evidence: Evidence) -> str:
         return ""
     if not found.better + found.worse:
         return f"Problem by problem they are equal, on all {found.same}."
-    p = found.p_value
-    chance = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
     return (
         f"Problem by problem it is better on {found.better}, worse on {found.worse},"
-        f" equal on {found.same} (sign test, {chance})."
+        f" equal on {found.same} (sign test, {chance(found)})."
     )
 
 
@@ -184,10 +194,9 @@ KINDS = (
 
 def samples_section(evidence: Evidence) -> list[str]:
     """Lines with one reply of each kind before and after, the first of the panel."""
-    after = {(sample.id, sample.sample): sample for sample in evidence.after}
-    pairs = [
-        (one, after[one.id, one.sample]) for one in evidence.before if (one.id, one.sample) in after
-    ]
+    after = {(one.id, one.sample): one for one in evidence.after if one.variant == MAIN}
+    before = [one for one in evidence.before if one.variant == MAIN]
+    pairs = [(one, after[one.id, one.sample]) for one in before if (one.id, one.sample) in after]
     if not pairs:
         return []
     lines = ["## Replies, before and after", ""]

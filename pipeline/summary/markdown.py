@@ -50,11 +50,11 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def fenced(text: str) -> list[str]:
+def fenced(text: str, language: str = "text") -> list[str]:
     """Lines of a code block whose fence no run of backticks in `text` can close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}text", *text.rstrip().split("\n"), fence, ""]
+    return [f"{fence}{language}", *text.rstrip().split("\n"), fence, ""]
 
 
 def clipped(text: str, head: int = 600, tail: int = 300) -> str:

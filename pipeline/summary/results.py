@@ -12,7 +12,9 @@ from pipeline.summary.comparison import comparison_section, headline, samples_se
 from pipeline.summary.evidence import Evidence
 from pipeline.summary.funnel import funnel_section, tokens_section
 from pipeline.summary.markdown import short, table
+from pipeline.summary.prompts import prompts_section
 from pipeline.summary.run_facts import facts_section, plan_section, time_section
+from pipeline.summary.stages import stages_section
 
 CUT_NOTE = "**This run was cut short.**"
 LOSS_PICTURE = "work/report/loss.svg"
@@ -27,9 +29,11 @@ def results_page(evidence: Evidence, params: Params) -> str:
         *_missing(evidence),
         *facts_section(evidence, params),
         *comparison_section(evidence),
+        *prompts_section(evidence),
         *_loss_section(evidence),
         *funnel_section(evidence),
         *tokens_section(evidence),
+        *stages_section(evidence),
         *plan_section(evidence),
         *samples_section(evidence),
         *contract_section(evidence),

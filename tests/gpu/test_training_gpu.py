@@ -19,8 +19,9 @@ from pipeline.learning.checkpoint import as_rows, newest_complete
 from pipeline.learning.data import PackedData
 from pipeline.learning.job import Job
 from pipeline.learning.loss import DocumentLoss
-from pipeline.learning.model import adapter_parameters, build
-from pipeline.learning.step import FIRST_SCALE, Scaler, Stepper, make_optimizer
+from pipeline.learning.model import build
+from pipeline.learning.optimizers import make_optimizer
+from pipeline.learning.step import FIRST_SCALE, Scaler, Stepper
 from pipeline.learning.supervisor import Supervisor
 from tests.support.packed import make_job, write_packed
 from tests.support.settings import make_params
@@ -61,14 +62,14 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make_stepper(job: Job, device: str) -> Stepper:
     model = build(job.base, job.params, job.training, device)
-    parameters = list(adapter_parameters(model).values())
+    parameters = list(model.masters.values())
     half = job.training["compute_dtype"] == "float16"
     return Stepper(
         job,
-        DocumentLoss(model, job.training["loss_chunk_positions"]),
+        DocumentLoss(model.causal, job.training["loss_chunk_positions"]),
         PackedData(job.data),
         parameters,
-        make_optimizer(parameters, job, torch.device(device)),
+        make_optimizer(model.masters, job.params, torch.device(device)),
         device=torch.device(device),
         rank=0,
         ranks=1,

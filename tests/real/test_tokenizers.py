@@ -1,10 +1,11 @@
 """Real tokenizers of other makers, from packages: prompts, replies and masks to the id.
 
-    pytest -m real tests/real/test_tokenizers.py
+    make test TESTS=tests/real
 
 `llama-models` carries Llama-3's vocabulary (tiktoken's format), `mistral-common` a
-SentencePiece one of 32,000 pieces. Both are converted as transformers does it, and
-compared with transformers, and with the libraries that the vocabularies were made for.
+SentencePiece one of 32,000 pieces (requirements/vocabularies.lock). Both are converted to
+tokenizer.json, and compared with transformers, and with the libraries that the
+vocabularies were made for.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import LlamaTokenizer
-from transformers.convert_slow_tokenizer import LlamaConverter, TikTokenConverter
+from tokenizers import Tokenizer, decoders, models, normalizers
+from transformers.convert_slow_tokenizer import TikTokenConverter
 
 from pipeline.base.chat import Chat
 from pipeline.base.errors import UserError
@@ -81,7 +82,10 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("llama")
     file = str(packaged("llama_models", "llama3/tokenizer.model"))
     convert: Any = TikTokenConverter(
-        vocab_file=file, pattern=PIECES, additional_special_tokens=CONTROLS
+        vocab_file=file,
+        pattern=PIECES,
+        additional_special_tokens=CONTROLS,  # as transformers 4 calls it
+        extra_special_tokens=CONTROLS,  # and 5
     )
     convert.converted().save(str(base / "tokenizer.json"))
     return configure(base, HEADERS, bos_token=CONTROLS[0], eos_token="<|eot_id|>")
@@ -92,12 +96,40 @@ def pieces() -> Path:
     return packaged("mistral_common", "data/tokenizer.model.v1")
 
 
+def from_pieces(path: Path) -> Tokenizer:
+    """A SentencePiece vocabulary of merges as the Llama family has it in tokenizer.json."""
+    import sentencepiece
+
+    own = sentencepiece.SentencePieceProcessor(str(path))
+    ids = {own.id_to_piece(number): number for number in range(own.vocab_size())}
+    merges = []
+    for piece in sorted(ids, key=lambda piece: -own.get_score(ids[piece])):
+        splits = ((piece[:at], piece[at:]) for at in range(1, len(piece)))
+        known = [split for split in splits if split[0] in ids and split[1] in ids]
+        merges += sorted(known, key=lambda split: (ids[split[0]], ids[split[1]]))
+    model = models.BPE(
+        vocab=ids, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True
+    )
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return tokenizer
+
+
 @pytest.fixture(scope="module")
 def mistral(tmp_path_factory: pytest.TempPathFactory, pieces: Path) -> Path:
     base = tmp_path_factory.mktemp("mistral")
-    slow = LlamaTokenizer(str(pieces), legacy=True)
-    convert: Any = LlamaConverter(slow)
-    convert.converted().save(str(base / "tokenizer.json"))
+    from_pieces(pieces).save(str(base / "tokenizer.json"))
     return configure(base, BRACKETS, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 

@@ -68,6 +68,10 @@ def test_the_files_hold_what_later_stages_read(inputs: Path) -> None:
             }
         ],
         "gradient_checkpointing": False,
+        "recomputed_layers": 0,
+        "compile": False,
+        "offload": False,
+        "peak_tflops": None,
         "loss_chunk_positions": 2048,
         "compute_dtype": "bfloat16",
         "base_dtype": "bfloat16",

@@ -27,7 +27,10 @@ from tests.support.tiny import CHATML, write_tiny_tokenizer
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [sum_trace(n, "Carry. " * (n % 5)) for n in range(1, 21)]
 ONE_STAGE = {"sequence_tokens": 200, "token_budget": None, "bands": [200], "stages": []}
-STAGES = [{"sequence_tokens": 400, "share": 1.0, "tiers": None}]
+STAGES = [
+    {"sequence_tokens": 80, "share": 0.5, "tiers": None},
+    {"sequence_tokens": 400, "share": 0.5, "tiers": None},
+]
 STAGED = ONE_STAGE | {"sequence_tokens": 400, "bands": [80, 400], "stages": STAGES}
 OUT = Path("work/tokenize")
 BARE = {"name": "bare", "weight": 1, "system": None, "instruction": "", "thinking": "template"}
@@ -84,6 +87,7 @@ def test_every_row_is_packed_once_and_the_figures_agree(copied: Path) -> None:
     assert (manifest["documents"], manifest["dropped"]) == (20, {})
     assert manifest["proven_documents"] == 20
     assert set(manifest["variants"]) == {"main", "bare"}
+    assert manifest["generation"] == {"eos_token_id": [2], "pad_token_id": 2}
     assert manifest["variants"]["bare"] == sum(row["variant"] == "bare" for row in rows)
     tokens, trained = np.load(OUT / "tokens.npy"), np.load(OUT / "trained.npy")
     assert manifest["tokens"] == len(tokens) == sum(row["length"] for row in rows)

@@ -13,8 +13,9 @@ import pytest
 from pipeline import train
 from pipeline.base.artifacts import read_json, sha256_file, write_json
 from pipeline.base.budget import Budget
-from pipeline.learning.checkpoint import all_checkpoints
-from pipeline.train import device_names, stop_time
+from pipeline.learning.checkpoint import SCORES_FILE, all_checkpoints
+from pipeline.learning.job import describe
+from pipeline.train import device_names, last_save_reserve, stop_time
 from tests.support.packed import training_plan, write_packed
 from tests.support.settings import make_params
 from tests.support.tiny import write_tiny_base
@@ -68,10 +69,16 @@ def test_a_run_leaves_its_record_and_a_published_pair(
     assert "checkpoint at step 6/6 published" in capsys.readouterr().out
 
 
-def test_retention_leaves_the_newest_only(project: Path) -> None:
-    train.main(make_params(**SETTINGS))
-    (run,) = [p.parent for p in Path("runs").glob("*/job.json")]
-    assert [f.name for f in all_checkpoints(run)] == ["checkpoint-000006"]
+def test_retention_leaves_the_newest_and_the_best(project: Path) -> None:
+    params = make_params(**SETTINGS)
+    plan = read_json(train.PLAN)
+    run = describe(params.train, read_json(train.PREPARED), plan, train.DATA).run
+    run.mkdir(parents=True)
+    score = {"checkpoint": "checkpoint-000002", "score": 0.5}
+    (run / SCORES_FILE).write_text(json.dumps(score) + "\n")
+    train.main(params)
+    left = [folder.name for folder in all_checkpoints(run)]
+    assert left == ["checkpoint-000002", "checkpoint-000006"]
 
 
 def test_a_finished_run_is_assembled_again_without_training(
@@ -113,3 +120,4 @@ def test_training_ends_before_evaluation_and_reserve() -> None:
     )
     budget = Budget(Path("clock"), 7200, 0, 1000, 1000 + 7200, lambda: 1000.0)
     assert stop_time(params, budget) == 1000 + 7200 - 600 - 720
+    assert last_save_reserve(params) == 300

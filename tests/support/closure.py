@@ -28,9 +28,16 @@ MODULE_NAME = re.compile(r"pipeline(\.[a-z_0-9]+)+")
 
 
 def file_of(module: str) -> Path | None:
-    """Source file of a dotted name, or None when it is no module of the pipeline."""
-    path = ROOT / (module.replace(".", "/") + ".py")
-    return path if MODULE_NAME.fullmatch(module) and path.is_file() else None
+    """Source file of a dotted name, or None when it is no module of the pipeline.
+
+    That of a package is its `__init__.py`, if it holds more than its docstring.
+    """
+    if not MODULE_NAME.fullmatch(module):
+        return None
+    folder = ROOT / module.replace(".", "/")
+    package = folder / "__init__.py"
+    path = package if package.is_file() and holds_code(package) else folder.with_suffix(".py")
+    return path if path.is_file() else None
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pipeline.corpus.entries import TIERS, Entries
+from pipeline.corpus.selection.entries import TIERS, Entries
 
 Row = tuple[int, int]
 """Group and tokens."""

@@ -10,12 +10,13 @@ from typing import Any
 from pipeline.base.params import Params
 from pipeline.base.params_corpus import SourceParams
 from pipeline.base.records import Dropped, Problem, Trace, problem_id, read_rows
-from pipeline.corpus.decisions import HoldoutWish
+from pipeline.corpus.copies.decisions import HoldoutWish
+from pipeline.corpus.copies.index import JudgedShards, Reduction, reduce_entries
 from pipeline.corpus.execution.executor import inline_watch
-from pipeline.corpus.execution.shards import Shard, plan_shards
+from pipeline.corpus.execution.shards import Shard
 from pipeline.corpus.funnel import SourceTally, read_tally
-from pipeline.corpus.index import JudgedShards, Reduction, reduce_entries
 from pipeline.corpus.judge import JudgeJob, judge_shard, sign_earlier
+from pipeline.corpus.readers.cuts import plan_shards
 from pipeline.corpus.settle import SettleJob, settle_shard
 
 NO_HOLDOUT = HoldoutWish(0, 0.0, 0)

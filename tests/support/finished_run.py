@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.base.artifacts import write_json, write_text
 from pipeline.base.records import Problem, Sample, write_rows
+from pipeline.summary.evidence import Evidence
 
 HASH = "0123456789abcdef" * 4
 VERDICTS = [(False, True)] * 5 + [(True, True)] * 2 + [(False, False)] * 2 + [(True, False)]
@@ -31,16 +33,17 @@ def scores(label: str, right: int, interval: list[float]) -> dict[str, Any]:
         "reasons": {"match-exact": right, "mismatch": 10 - right},
         "seconds": 9.5,
         "tokens_per_second": 66.7,
-        "sampling": {"temperature": 0.7, "top_p": 0.95, "seed": 0},
+        "sampling": {"temperature": 0.7, "top_p": 0.95, "seed": 0, "max_new_tokens": 128},
         "requested_problems": 64,
     }
 
 
-def sample(number: int, who: str, correct: bool) -> Sample:
+def sample(number: int, who: str, correct: bool, variant: str = "main") -> Sample:
     answer = str(number + 1) if correct else "0"
     return Sample(
         id=f"p{number}",
         sample=0,
+        variant=variant,
         prompt=f"<|im_start|>user\nWhat is {number} + 1?",
         reply=f"The {who} adds 1 to {number}.\n\\boxed{{{answer}}}",
         tokens=20,
@@ -65,7 +68,7 @@ BASE = {
     },
 }  # fmt: skip
 
-PLAN = {
+PLAN: dict[str, Any] = {
     "schema_version": 1,
     "machine": {},
     "training": {"device": "cpu", "ranks": 1, "sequence_tokens": 512, "sequences_per_step": 2},
@@ -95,6 +98,8 @@ MANIFEST = {
     "end_text": "<|im_end|>",
     "base_end_ids": [0],
     "pad_id": 2,
+    "generation": {"eos_token_id": [2, 0], "pad_token_id": 2},
+    "variants": {"main": 1700},
     "arrays": {},
 }
 
@@ -155,6 +160,38 @@ PASSAGES = {
         "read": 2350, "kept": 1712, "dropped": {"over-budget": 638},
     },
 }  # fmt: skip
+
+
+STAGE_ROWS = [
+    {"sequence_tokens": length, "share": share, "tiers": tiers, "steps": steps,
+     "tokens": steps * 1024, "micro_batch_sequences": 1, "accumulation": 1024 // length,
+     "sequences_per_step": 1024 // length}
+    for length, share, tiers, steps in (
+        (256, 0.25, {"easy": 3.0, "hard": 1.0}, 40), (512, 0.75, None, 120),
+    )
+]  # fmt: skip
+DONE = [
+    {"sequence_tokens": 256, "share": 0.25, "steps": 38, "tokens": 37000, "first_loss": 2.25,
+     "last_loss": 1.5},
+    {"sequence_tokens": 512, "share": 0.75, "steps": 112, "tokens": 111000, "first_loss": 1.4,
+     "last_loss": 0.25},
+]  # fmt: skip
+CURRICULUM = {
+    "stages": DONE,
+    "passes": {"easy": 1.5, "hard": 0.9},
+    "sources": {"sums.jsonl": 1.1},
+    "planned": {
+        "stages": [{**one, "steps": steps} for one, steps in zip(DONE, (40, 120), strict=True)],
+        "passes": {"easy": 1.6, "hard": 1.0},
+        "sources": {"sums.jsonl": 1.2},
+    },
+}
+
+
+def with_stages(evidence: Evidence) -> Evidence:
+    """The same run with a curriculum of two stages that the clock has shortened."""
+    plan = {**PLAN, "training": {**PLAN["training"], "stages": STAGE_ROWS}}
+    return replace(evidence, plan=plan, train={**TRAIN, "curriculum": CURRICULUM})
 
 
 def write_finished_run(root: Path) -> None:

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer, decoders, models, normalizers, trainers
 from transformers import AutoTokenizer
 
 from pipeline.base.chat import Chat
 from tests.support.settings import make_params
-from tests.support.tiny import CHATML, write_tiny_tokenizer
+from tests.support.tiny import CHATML, SPECIAL, TEXT, write_tiny_tokenizer
 
 PROBLEM = "What is 12 + 35?"
 SOLUTION = "First we add.\n\n\\boxed{47}"
@@ -71,6 +72,25 @@ def make_base(folder: Path, template: str = CHATML, **config: Any) -> Path:
     merged = {**json.loads(path.read_text()), **config}
     path.write_text(json.dumps({key: value for key, value in merged.items() if value is not None}))
     return folder
+
+
+def spaced_base(folder: Path, template: str) -> Path:
+    """A vocabulary in the manner of SentencePiece: a space goes before every text."""
+    base = make_base(folder, template)
+    tokenizer = Tokenizer(models.BPE(unk_token="<|endoftext|>", byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    alphabet = sorted(set("".join(TEXT) + SYSTEM + PROBLEM + SOLUTION + "<>/|_\n▁"))
+    trainer = trainers.BpeTrainer(
+        vocab_size=200, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator([], trainer)
+    tokenizer.save(str(base / "tokenizer.json"))
+    return base
 
 
 def chat_of(base: Path, **prompt: Any) -> Chat:

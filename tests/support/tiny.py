@@ -71,12 +71,16 @@ def write_tiny_tokenizer(folder: Path, template: str = CHATML) -> Tokenizer:
 
 
 def write_tiny_base(folder: Path, model_type: str = "llama", seed: int = 0) -> Path:
-    """A random float32 model of `model_type` ("llama" or "qwen3") with its tokenizer."""
+    """A random float32 model of `model_type` ("llama", "mistral", "qwen3") with its tokenizer."""
     tokenizer = write_tiny_tokenizer(folder)
     vocabulary = tokenizer.get_vocab_size()
     if model_type == "qwen3":
         config: Any = transformers.Qwen3Config(
             vocab_size=vocabulary, head_dim=16, tie_word_embeddings=False, **SIZES
+        )
+    elif model_type == "mistral":
+        config = transformers.MistralConfig(
+            vocab_size=vocabulary, sliding_window=None, tie_word_embeddings=False, **SIZES
         )
     else:
         config = transformers.LlamaConfig(vocab_size=vocabulary, tie_word_embeddings=True, **SIZES)

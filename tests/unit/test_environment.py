@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project with a blank"
     (folder / "requirements").mkdir(parents=True)
     shutil.copy(ROOT / "requirements/environment.py", folder / "requirements")
-    for name in ("contract", "newest", "dev", "embedded"):
+    for name in ("contract", "newest", "dev", "vocabularies", "embedded", "semantic"):
         (folder / f"requirements/{name}.lock").write_text("# nothing\n")
     return folder
 

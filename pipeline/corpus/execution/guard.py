@@ -19,7 +19,7 @@ from pipeline.base.errors import UserError
 from pipeline.base.params_corpus import ExecutorParams
 from pipeline.corpus.execution.scratch import digest, draft, publish
 from pipeline.corpus.execution.spawner import Worker, running_spawner
-from pipeline.corpus.execution.watch import DONE, NO_ROW, ROW, STAMP, Task
+from pipeline.corpus.execution.watch import DONE, NO_ROW, PHASE, ROW, STAMP, Task
 from pipeline.corpus.execution.worker import Order, Reply
 
 LOOK_SECONDS = 0.1
@@ -239,4 +239,4 @@ def task_name(task: Task) -> tuple[str, str]:
 def place(shard: Any, row: int) -> str:
     """Where a person finds a row: the file and the number, if the shard has these."""
     path, first = getattr(shard, "path", shard), getattr(shard, "first_row", 0)
-    return f"{path}, row {first + row}" if row != NO_ROW else f"{path}, from row {first}"
+    return f"{path}, row {first + row % PHASE}" if row != NO_ROW else f"{path}, from row {first}"

@@ -1,28 +1,27 @@
-"""Cuts input files into shards, the units of work and of restart; reads lines of one.
+"""Shards, the units of work and of restart: how lines are cut into them and read back.
 
 A file of lines is cut where a line begins: a line belongs to the shard in which its first
-byte lies. Parquet is cut between row groups; any other file is one shard. Every file has
-at least one shard, if an empty one. Reads the files, writes nothing. Called by the corpus
-stages; readers follow `start`, `stop` and `first_row`.
+byte lies. Every file has at least one shard, if an empty one. Reads the files, writes
+nothing. Called by the corpus stages for files that a stage has written; those of the user
+come in many kinds and are cut by readers/cuts.py.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow
-import pyarrow.parquet
-
 from pipeline.base.errors import UserError
 
-LINE_SUFFIXES = (".jsonl", ".ndjson")
 BOM = b"\xef\xbb\xbf"
 BLOCK_BYTES = 8 * 2**20
+READ_BYTES = 2**20
+
+Cut = tuple[int, int, int, int]
+"""Start, stop, first row, bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +43,10 @@ class Shard:
     """Index of the file in the plan's list."""
 
 
-def plan_shards(files: Sequence[tuple[Path, str, int]], shard_bytes: int) -> list[Shard]:
-    """Shards of all files, in order.
-
-    Args:
-        files: path, source name and index of each file's entry.
-        shard_bytes: wanted size of a shard in bytes, at least 1.
-
-    Raises:
-        UserError: a file is missing, or is Parquet that cannot be read.
-    """
-    shards: list[Shard] = []
-    for path, source, entry in files:
-        try:
-            cuts = _cuts(path, shard_bytes)
-        except FileNotFoundError:
-            raise UserError(
-                f"{path}: file not found", "Run again so that the data are listed anew."
-            ) from None
-        for start, stop, first_row, size in cuts:
-            number = len(shards)
-            shards.append(Shard(number, str(path), source, start, stop, first_row, size, entry))
-    return shards
-
-
 def line_shards(path: Path, shard_bytes: int) -> list[Shard]:
     """Shards of one file of lines that a stage has written."""
     try:
-        cuts = _line_cuts(path, shard_bytes)
+        cuts = line_cuts(path, shard_bytes)
     except FileNotFoundError:
         raise UserError(
             f"{path}: file not found", "Run the stage that makes it: `dvc repro`."
@@ -99,43 +74,27 @@ def read_shard_lines(shard: Shard) -> Iterator[bytes]:
             yield line.removeprefix(BOM) if position == len(line) else line
 
 
-def opens_array(path: Path) -> bool:
-    """Whether a file of lines is really one JSON array: its first line is no whole row."""
-    with path.open("rb") as stream:
-        first = _next_text(stream)
-        if not first.startswith(b"["):
-            return False
-        try:
-            json.loads(first)
-        except (ValueError, RecursionError):
-            return True
-        return not _next_text(stream)
+def read_shard_batches(shard: Shard, count: int) -> Iterator[list[bytes]]:
+    """Yield the lines of a shard, `count` at a time, as they stand in a file of a stage.
+
+    Such a file has no byte order mark: all lines together have the bytes of the shard.
+    """
+    with Path(shard.path).open("rb", buffering=READ_BYTES) as stream:
+        stream.seek(shard.start)
+        left = shard.stop - shard.start
+        while left > 0 and (batch := list(islice(stream, count))):
+            left -= sum(map(len, batch))
+            while left < 0:  # the last lines are the next shard's
+                left += len(batch.pop())
+            yield batch
 
 
-def _next_text(stream: BinaryIO) -> bytes:
-    """The next line that is not blank, stripped; empty at the end."""
-    for line in stream:
-        text = line.removeprefix(BOM).strip()
-        if text:
-            return text
-    return b""
+def line_cuts(path: Path, shard_bytes: int) -> list[Cut]:
+    """Where a file of lines is cut.
 
-
-Cut = tuple[int, int, int, int]
-"""Start, stop, first row, bytes."""
-
-
-def _cuts(path: Path, shard_bytes: int) -> list[Cut]:
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return _parquet_cuts(path, shard_bytes)
-    if suffix in LINE_SUFFIXES and not opens_array(path):
-        return _line_cuts(path, shard_bytes)
-    size = path.stat().st_size
-    return [(0, size, 1 if suffix in LINE_SUFFIXES else 0, size)]
-
-
-def _line_cuts(path: Path, shard_bytes: int) -> list[Cut]:
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
     with path.open("rb") as stream:
         starts = _line_starts(stream, path.stat().st_size, shard_bytes)
         cuts, first_row = [], 1
@@ -169,34 +128,3 @@ def _line_ends(stream: BinaryIO, start: int, stop: int) -> int:
         count += block.count(b"\n")
         start += len(block)
     return count
-
-
-def _parquet_cuts(path: Path, shard_bytes: int) -> list[Cut]:
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            about = file.metadata
-            groups = [about.row_group(i) for i in range(about.num_row_groups)]
-            sizes = [_group_bytes(group) for group in groups]
-            rows = [group.num_rows for group in groups]
-    except (pyarrow.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise UserError(
-            f"{path}: Parquet cannot be read ({' '.join(str(error).split())})",
-            "Copy or export the file again.",
-        ) from None
-    cuts: list[Cut] = []
-    start = 0
-    while start < len(sizes) or not cuts:
-        stop, size = start, 0
-        while stop < len(sizes) and (size == 0 or size + sizes[stop] <= shard_bytes):
-            size += sizes[stop]
-            stop += 1
-        cuts.append((start, stop, sum(rows[:start]), size))
-        start = max(stop, start + 1)
-    return cuts
-
-
-def _group_bytes(group: pyarrow.parquet.RowGroupMetaData) -> int:
-    """Compressed size of a row group."""
-    return sum(group.column(i).total_compressed_size for i in range(group.num_columns))

@@ -17,6 +17,20 @@ ROW, STAMP, DONE = range(3)
 """Slots: number of the row at work, processor time (ns) when it began, rows done."""
 SLOT_BYTES = 3 * 8
 
+PHASE = 2**40
+"""No shard has so many rows: a number beyond stands for a phase of work at the row that is
+left when it is taken off."""
+TOGETHER, ALONE = PHASE, 2 * PHASE
+"""Phases before the work on a row itself: several rows from it on are taken at once; or it
+is taken by itself out of a file that can only be read in order."""
+
+POISON = {
+    "timeout": "the row was at work for longer than executor.row_seconds",
+    "memory": "the row needs more memory than executor.worker_gib",
+    "crash": "the row ended the process that worked on it, twice",
+}
+"""What each reason means, for the detail of a dropped row."""
+
 Slots = memoryview
 """Three signed 64-bit integers."""
 
@@ -50,7 +64,8 @@ class Watch:
         """Note that work on a row begins, before the row is even parsed.
 
         Args:
-            row: 0-based number within the shard; the same in every run.
+            row: 0-based number within the shard, perhaps with a phase added; the same in
+                every run.
 
         Returns:
             Why the row must be dropped unseen, or None.

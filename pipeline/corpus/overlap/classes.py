@@ -15,7 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.corpus.overlap.similarity import Least, Scores
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 CLASSES = ("copy", "edited", "paraphrase", "review")
 """Strongest first: a training problem takes the strongest class of its pairs."""
@@ -39,6 +45,8 @@ RICH_CONTENT, RICH_SHARE = 4, 0.7
 CONTENT, CONTENT_SHARE = 2, 0.6
 RUN_WORDS, RUN_CONTENT = 8, 2
 KEPT_NUMBERS = 0.8
+FORM_WORDING = 7
+"""Shared words that prove an edit by themselves where the very formulas stand around them."""
 EDITED_WORDING = 5
 REVIEW_WORDING = 6
 """Shared words, numbers and names left out; fewer are a genre, not a problem."""
@@ -95,8 +103,10 @@ def _same_wording(e: Evidence) -> bool:
         return False
     alike = s.masked >= EDITED_MASKED and s.structure >= ALIKE_STRUCTURE
     rich = s.masked >= RICH_MASKED and s.content >= RICH_CONTENT
+    form = s.masked == 1 and s.structure == 1 and s.lcs >= COPY_LCS
     return (
-        (alike and s.content >= CONTENT and s.content_share >= CONTENT_SHARE)
+        (form and s.wording >= FORM_WORDING)
+        or (alike and s.content >= CONTENT and s.content_share >= CONTENT_SHARE)
         or (rich and s.content_share >= RICH_SHARE)
         or ((s.masked + s.structure) / 2 >= EDITED_MEAN and s.content >= 1)
     )
@@ -115,9 +125,55 @@ def _like_run(e: Evidence) -> bool:
 
 
 def least_scores(ngram_words: int) -> Least:
-    """Below all of these no rule holds, whatever else is known."""
+    """Below all of these no rule holds, unless the pair is certain otherwise."""
     masked = min(EDITED_MASKED, RICH_MASKED, REVIEW_MASKED)
-    return Least(ngram_words, COPY_RUN_SHARE, masked, min(EDITED_LCS, NGRAM_LCS))
+    return Least(ngram_words, RUN_WORDS, COPY_RUN_SHARE, masked, min(EDITED_LCS, NGRAM_LCS))
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Tokens of many problems by their kind."""
+
+    words: Ints
+    """Words without numbers and one-letter names."""
+    names: Ints
+    """Numbers and one-letter names."""
+    signs: Ints
+    """Operators."""
+    masks: Ints
+    """Runs of numbers and names."""
+
+    def take(self, places: Ints) -> Sizes:
+        """The sizes of the problems at these places."""
+        return Sizes(self.words[places], self.names[places], self.signs[places], self.masks[places])
+
+
+def may_hold(common: Ints, run: Ints, mine: Sizes, theirs: Sizes) -> Bools:
+    """Which pairs some rule may hold for that needs neither an n-gram nor an equal text.
+
+    Every score is replaced by the largest that the counts allow: no common subsequence has
+    more words than both have, nor more numbers, operators or placeholders than the poorer.
+
+    Args:
+        common: at least so many words, numbers and names left out, as both have.
+        run: at least so many words as the longest run that both share.
+    """
+    masked = common + np.minimum(mine.masks, theirs.masks)
+    wordings = mine.words + mine.masks, theirs.words + theirs.masks
+    ratio = 2 * masked / np.maximum(1, wordings[0] + wordings[1])
+    held = masked / np.maximum(1, np.minimum(*wordings))
+    least = min(EDITED_MASKED, RICH_MASKED, 2 * EDITED_MEAN - 1)
+    worded = (common >= EDITED_WORDING) & (ratio >= least)
+    listed = (common >= REVIEW_WORDING) & (ratio >= REVIEW_MASKED) & (held >= REVIEW_HELD)
+    names = common + np.minimum(mine.names, theirs.names)
+    tokens = names + np.minimum(mine.signs, theirs.signs)
+    words = mine.words + mine.names, theirs.words + theirs.names
+    lcs = 2 * tokens / np.maximum(1, words[0] + words[1] + mine.signs + theirs.signs)
+    equal = (common >= CONTENT) & (lcs >= COPY_LCS)
+    share = np.minimum(run, names) / np.maximum(1, np.minimum(*words))
+    long = (run >= RUN_WORDS) & ((share >= COPY_RUN_SHARE) | (lcs >= EDITED_LCS))
+    result: Bools = worded | listed | equal | long
+    return result
 
 
 Rule = tuple[str, str, Callable[[Evidence], bool]]

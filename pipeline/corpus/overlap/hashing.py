@@ -1,6 +1,6 @@
 """Thousands of problems to hashed tokens at once, without a Python object a token.
 
-Called by screen.py; reads and writes nothing. `cut` gives every token of
+Called by screen.py and protected_runs.py; reads and writes nothing. `cut` gives every token of
 tokens.tokens_of a 64-bit hash: prefix sums of a polynomial over the bytes, so that a
 token costs the same however long it is. Equal tokens have equal hashes; unequal ones
 share one about once in 2^64 pairs. What is found by hash is therefore checked on the
@@ -16,7 +16,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.corpus.overlap.tokens import LAYOUT, MASK, OPERATORS, REPLACED, SPELLINGS, plain
+from pipeline.corpus.overlap.tokens import (
+    LAYOUT,
+    OPERATORS,
+    PLAIN_MARKS,
+    REPLACED,
+    SPELLINGS,
+    plain,
+)
 
 U64 = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
@@ -45,6 +52,7 @@ def _classes() -> NDArray[np.uint8]:
 
 
 _CLASS = _classes()
+_CLASS_OF_BYTE = _CLASS.tobytes()
 
 
 @lru_cache(maxsize=64)
@@ -58,7 +66,7 @@ def _powers(base: int, bits: int) -> tuple[U64, U64]:
     return tables[0], tables[1]
 
 
-def _sums(values: U64, base: int) -> tuple[U64, U64]:
+def _sums(values: U64 | NDArray[np.uint8], base: int) -> tuple[U64, U64]:
     """Prefix sums of values·base^i, with a leading 0, and the inverse powers."""
     powers, inverses = _powers(base, max(12, len(values).bit_length()))
     sums = np.zeros(len(values) + 1, np.uint64)
@@ -90,6 +98,15 @@ class Tokens:
             self.hashes[chosen], self.kinds[chosen], self.single[chosen], self.problem[chosen]
         )
 
+    def only(self, rows: NDArray[np.int64], problems: int) -> Tokens:
+        """The tokens of some problems of the batch, which are counted anew from 0."""
+        places = np.full(problems, -1, np.int32)
+        places[rows] = np.arange(len(rows))
+        problem = places[self.problem]
+        chosen = problem >= 0
+        kept = self.take(chosen)
+        return Tokens(kept.hashes, kept.kinds, kept.single, problem[chosen])
+
     def words(self) -> Tokens:
         """The tokens without operators."""
         return self.take(self.kinds != OPERATOR)
@@ -103,15 +120,20 @@ class Tokens:
         hashes = np.where(mask, MASKED, words.hashes)
         return Tokens(hashes, words.kinds, words.single, words.problem).take(~again)
 
+    def starts(self, size: int) -> NDArray[np.intp]:
+        """Where a run of `size` tokens within one problem begins."""
+        count = max(0, len(self.problem) - size + 1)
+        return np.flatnonzero(self.problem[size - 1 :][:count] == self.problem[:count])
+
+    def hashes_of(self, starts: NDArray[np.intp], size: int) -> U64:
+        """Hash of the run of `size` tokens that begins at each of these places."""
+        sums, inverses = _sums(self.hashes, _WORD_BASE)
+        return _mixed((sums.take(starts + size) - sums.take(starts)) * inverses.take(starts))
+
     def windows(self, size: int) -> tuple[U64, NDArray[np.int32]]:
         """(hash, problem) of every run of `size` tokens within one problem."""
-        if len(self.hashes) < size:
-            return np.zeros(0, np.uint64), np.zeros(0, np.int32)
-        sums, inverses = _sums(self.hashes, _WORD_BASE)
-        count = len(self.hashes) - size + 1
-        inside = self.problem[size - 1 :] == self.problem[:count]
-        hashes = _mixed((sums[size:] - sums[:count]) * inverses[:count])
-        return hashes[inside], self.problem[:count][inside]
+        starts = self.starts(size)
+        return self.hashes_of(starts, size), self.problem.take(starts)
 
     def wholes(self, problems: int) -> U64:
         """One hash of all tokens of each problem; 0 for one without any."""
@@ -123,52 +145,59 @@ class Tokens:
         return hashes
 
 
-def _joined(problems: Iterable[str]) -> bytes:
+def _joined(problems: Sequence[str]) -> bytes:
     """The problems as bytes in lower case, NUL between them."""
-    texts = [plain(text) for text in problems]
-    whole = "\0".join(texts)
-    if whole.count("\0") != len(texts) - 1:
-        whole = "\0".join([text.replace("\0", " ") for text in texts])
-    data = whole.encode("utf-8", "surrogatepass")
+    whole = "\0".join(problems)
+    texts = list(problems)
+    odd = [place for place, text in enumerate(texts) if not text.isascii()]
+    for mark in PLAIN_MARKS:
+        if mark in whole:
+            odd += [place for place, text in enumerate(texts) if mark in text]
+    for place in set(odd):
+        texts[place] = plain(texts[place])
+    data = "\0".join(texts).encode("utf-8", "surrogatepass")
     for old, new in REPLACED:
         if len(old) > 1:
-            data = data.replace(old.encode(), new.encode())
+            data = new.encode().join(data.split(old.encode()))
     return data.translate(_FOLD, _DELETED)
 
 
-def _digit_at(kinds: NDArray[np.uint8], places: NDArray[np.intp]) -> Bools:
-    digits: Bools = kinds[places] == DIGIT
+def _digit_at(text: NDArray[np.uint8], places: NDArray[np.intp]) -> Bools:
+    digits: Bools = _CLASS[text[places]] == DIGIT
     return digits
 
 
-def _without_thousands(text: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _without_thousands(data: bytes) -> bytes:
     """The bytes without commas between a digit and exactly three more."""
+    text = np.frombuffer(data, np.uint8)
     places = np.flatnonzero(text == _COMMA)
-    if not len(places):
-        return text
-    kinds = _CLASS[text]
-    drop = _digit_at(kinds, places - 1) & ~_digit_at(kinds, places + 4)
+    drop = _digit_at(text, places - 1) & ~_digit_at(text, places + 4)
     for step in (1, 2, 3):
-        drop &= _digit_at(kinds, places + step)
-    return np.delete(text, places[drop]) if drop.any() else text
+        drop &= _digit_at(text, places + step)
+    return np.delete(text, places[drop]).tobytes() if drop.any() else data
 
 
 def cut(problems: Sequence[str]) -> Tokens:
     """The tokens of all problems, as tokens.tokens_of cuts them one by one."""
-    data = b"\0" + _joined(problems) + _PAD
-    text = _without_thousands(np.frombuffer(data, np.uint8))
-    kinds = _CLASS[text]
+    data = _without_thousands(b"\0" + _joined(problems) + _PAD)
+    text = np.frombuffer(data, np.uint8)
+    nuls = np.flatnonzero(text[: -len(_PAD)] == 0)
+    if len(nuls) != max(1, len(problems)):
+        return cut([problem.replace("\0", " ") for problem in problems])
+    kinds = np.frombuffer(bytearray(data.translate(_CLASS_OF_BYTE)), np.uint8)
     dots = np.flatnonzero(text == _DOT)
-    inner = dots[_digit_at(kinds, dots - 1) & _digit_at(kinds, dots + 1)]
+    inner = dots[_digit_at(text, dots - 1) & _digit_at(text, dots + 1)]
     kinds[inner] = DIGIT
     edge = kinds[1:] != kinds[:-1]
     edge |= kinds[1:] == OPERATOR
-    starts = np.flatnonzero(edge & (kinds[1:] != SEPARATOR)) + 1
-    stops = np.flatnonzero((kinds[:-1] != SEPARATOR) & (edge | (kinds[:-1] == OPERATOR))) + 1
-    sums, inverses = _sums(text.astype(np.uint64) + np.uint64(1), _BYTE_BASE)
+    edges = np.flatnonzero(edge) + 1
+    token = np.flatnonzero(kinds[edges] != SEPARATOR)
+    starts, stops = edges[token], edges[token + 1]  # what follows the last token is an edge
+    sums, inverses = _sums(text, _BYTE_BASE)
     hashes = _mixed((sums[stops] - sums[starts]) * inverses[starts])
-    numbers = np.cumsum(text[: len(text) - len(_PAD)] == 0, dtype=np.int32) - np.int32(1)
-    tokens = Tokens(hashes, kinds[starts], _single(text, starts, stops), numbers[starts])
+    sizes = np.diff(np.searchsorted(starts, nuls), append=len(starts))
+    numbers = np.repeat(np.arange(len(nuls), dtype=np.int32), sizes)
+    tokens = Tokens(hashes, kinds[starts], _single(text, starts, stops), numbers)
     return _folded(tokens, text, starts, stops)
 
 
@@ -227,26 +256,9 @@ def _hashes_of(names: Iterable[str]) -> U64:
     """Hash of each name, as `cut` gives it to a token."""
     found = []
     for name in names:
-        values = np.frombuffer(name.encode(), np.uint8).astype(np.uint64) + np.uint64(1)
+        values = np.frombuffer(name.encode(), np.uint8)
         found.append(_mixed(_sums(values, _BYTE_BASE)[0][-1:])[0])
     return np.array(found, np.uint64)
-
-
-def run_hashes(runs: Iterable[Sequence[str]]) -> U64:
-    """Hash of each run of tokens, as `windows` and `wholes` give it; `MASK` is the mask."""
-    listed = list(runs)
-    tokens = list(dict.fromkeys(token for run in listed for token in run))
-    hashes = dict(zip(tokens, _hashes_of(tokens), strict=True))
-    hashes[MASK] = MASKED
-    sizes = np.array([len(run) for run in listed], np.int64)
-    longest = int(sizes.max(initial=0))
-    powers = _powers(_WORD_BASE, max(12, longest.bit_length()))[0]
-    values = np.array([hashes[token] for run in listed for token in run], np.uint64)
-    starts = np.cumsum(sizes) - sizes
-    inside = np.arange(len(values)) - np.repeat(starts, sizes)
-    sums = np.zeros(len(values) + 1, np.uint64)
-    np.cumsum(values * powers[inside], out=sums[1:])
-    return _mixed(sums[starts + sizes] - sums[starts])
 
 
 @lru_cache(maxsize=1)

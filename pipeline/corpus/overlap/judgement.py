@@ -13,8 +13,14 @@ from dataclasses import astuple, dataclass, replace
 from pipeline.base.artifacts import Json
 from pipeline.corpus.overlap.classes import Evidence, classify, least_scores
 from pipeline.corpus.overlap.protected_index import ProtectedIndex
-from pipeline.corpus.overlap.similarity import Scores, Shape, compare, shape_of
-from pipeline.corpus.overlap.tokens import ngrams, tokens_of
+from pipeline.corpus.overlap.similarity import (
+    Scores,
+    Shape,
+    compare,
+    shape_of,
+    with_run,
+)
+from pipeline.corpus.overlap.tokens import tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +90,11 @@ class Judge:
         near = cosines or {}
         wanted = dict.fromkeys([*self.index.by_text.get(shape.text, ()), *items, *near])
         pairs = (self._pair(shape, item, near.get(item)) for item in wanted)
-        return [one for one in pairs if one is not None and classify(one.evidence()) is not None]
+        return [one for one in pairs if one is not None]
 
     def _pair(self, shape: Shape, item: int, cosine: float | None) -> Pair | None:
         protected = self.index.shapes[item]
-        exact = bool(shape.text) and protected.text == shape.text
+        exact = bool(shape.tokens) and protected.text == shape.text
         contained = not exact and self.index.is_short(item) and protected.tokens in shape.tokens
         certain = exact or contained or cosine is not None
         scores = compare(protected, shape, self.any if certain else self.least)
@@ -96,10 +102,13 @@ class Judge:
             return None
         runs = self._runs(shape, item) if scores.run >= self.index.size else []
         nearest = cosine is not None and cosine >= self.paraphrase_cosine
-        return Pair(item, exact, contained, runs, cosine, nearest, scores)
+        pair = Pair(item, exact, contained, runs, cosine, nearest, scores)
+        if classify(pair.evidence()) is None:
+            return None
+        return pair if scores.run else replace(pair, scores=with_run(scores, protected, shape))
 
     def _runs(self, shape: Shape, item: int) -> list[int]:
         """Numbers of the n-grams that a problem shares with a protected one."""
-        runs = dict.fromkeys(ngrams(shape.word_list, self.index.size))
-        held = self.index.ngrams
+        size, words, held = self.index.size, shape.words, self.index.ngrams
+        runs = dict.fromkeys(words[start : start + size] for start in range(len(words) - size + 1))
         return [self.index.numbers[run] for run in runs if item in held.get(run, ())]

@@ -15,7 +15,7 @@ from pipeline.base.artifacts import Json
 from pipeline.base.records import Problem, read_rows
 from pipeline.corpus.overlap.known_sets import Recognition, recognise
 from pipeline.corpus.panels import read_questions, verified
-from pipeline.corpus.sources import source_names
+from pipeline.corpus.readers.sources import source_names
 
 PANEL = Path("work/filter/panel.jsonl")
 PANEL_NAME = "panel"

@@ -78,7 +78,12 @@ def _describe_set(one: ProtectedSet, hits: int, tally: SetTally) -> dict[str, Js
 
 def _describe_boilerplate(findings: Findings, counts: Boilerplate) -> dict[str, Json]:
     index, excuses = findings.index, Excuses.of(counts)
-    texts = {number: " ".join(run) for run, number in index.numbers.items()}
+    tokens = index.alphabet.tokens()
+    texts = {
+        number: " ".join([tokens[one] for one in run])
+        for run, number in index.numbers.items()
+        if number in excuses.runs
+    }
     runs = sorted(excuses.runs, key=lambda run: (-counts.runs[run], texts[run]))
     genres = sorted(excuses.genres, key=lambda item: (-counts.worded[item], item))
     return {

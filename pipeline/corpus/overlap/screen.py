@@ -1,45 +1,41 @@
 """Which problems of a batch are worth comparing with which protected ones.
 
-Called by judgement.py and bench; reads and writes nothing. A pair is worth it when both
-share a run of words, enough masked wording, the whole text, or the rarest part of a short
-protected problem. Everything is looked up by hash for the whole batch; a hash that only
-looks alike costs a comparison and decides nothing.
+Called by search.py and bench; reads and writes nothing. A pair is worth it when both share a
+run of words, enough masked wording, the whole text, or the rarest part of a short protected
+problem, unless counts show that no rule can hold for it (bounds.py). Everything is looked up
+by hash for the whole batch; a hash that only looks alike costs a comparison and decides
+nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.base.records import Trace, from_line
-from pipeline.corpus.overlap.hashing import U64, Tokens, cut, run_hashes
-from pipeline.corpus.overlap.protected_index import (
-    LEAST_MASKED,
-    MASKED_SHARE,
-    MASKED_WORDS,
-    MIN_CONTAINED_TOKENS,
-    Gram,
-    ProtectedIndex,
-)
+from pipeline.corpus.overlap.bounds import Counts, hopeful
+from pipeline.corpus.overlap.classes import RUN_WORDS
+from pipeline.corpus.overlap.hash_table import Ints
+from pipeline.corpus.overlap.hashing import U64, Bools, Tokens, cut
+from pipeline.corpus.overlap.protected_index import MIN_CONTAINED_TOKENS, ProtectedIndex
+from pipeline.corpus.overlap.protected_runs import MASKED_WORDS, ProtectedRuns
 
+LEAST_MASKED, MASKED_SHARE = 2, 0.2
+"""Masked runs that a pair must share: so many, and this share of the shorter one's."""
 MAX_PAIRS = 16
 """Protected problems with which a problem is compared, those that share most first."""
 BATCH_LINES = 1000
 """Lines that are screened at once."""
 
-_FILTER_BITS = 22
 _FIRM = 1_000
 """Above every count of masked runs."""
 _ID = slice(7, 23)
 _HEAD = b'{"id":"'
 _BETWEEN, _TAIL = b'","problem":"', b'","gold":"'
 _PROBLEM_AT = 23 + len(_BETWEEN)
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,45 +49,6 @@ class Suspect:
     """Indices of protected problems."""
 
 
-@dataclass(frozen=True, slots=True)
-class HashTable:
-    """Hash → protected problems; a bitmap answers most questions at once."""
-
-    keys: U64
-    """Ascending, each once."""
-    starts: Ints
-    items: Ints
-    """Problems of key k: items[starts[k]:starts[k + 1]]."""
-    maybe: NDArray[np.bool_]
-
-    @classmethod
-    def build(cls, hashes: U64, items: Sequence[int]) -> HashTable:
-        """A table of (hash, protected problem) pairs."""
-        pairs = sorted(set(zip(hashes.tolist(), items, strict=True)))
-        ordered = np.array([key for key, _ in pairs], np.uint64)
-        keys, starts = np.unique(ordered, return_index=True)
-        maybe = np.zeros(1 << _FILTER_BITS, np.bool_)
-        maybe[keys >> np.uint64(64 - _FILTER_BITS)] = True
-        edges = np.append(starts, len(pairs)).astype(np.int64)
-        return cls(keys, edges, np.array([item for _, item in pairs], np.int64), maybe)
-
-    def look_up(self, hashes: U64, rows: NDArray[np.int32]) -> tuple[Ints, Ints, Ints]:
-        """(row, protected problem, key) of every hash that is in the table."""
-        likely = np.flatnonzero(self.maybe[hashes >> np.uint64(64 - _FILTER_BITS)])
-        if not len(likely) or not len(self.keys):
-            nothing = np.zeros(0, np.int64)
-            return nothing, nothing, nothing
-        wanted = hashes[likely]
-        keys = np.searchsorted(self.keys, wanted)
-        keys[keys == len(self.keys)] = 0
-        found = self.keys[keys] == wanted
-        keys, rows = keys[found], rows[likely[found]]
-        sizes = self.starts[keys + 1] - self.starts[keys]
-        before = np.cumsum(sizes) - sizes
-        places = np.arange(sizes.sum()) + np.repeat(self.starts[keys] - before, sizes)
-        return np.repeat(rows, sizes).astype(np.int64), self.items[places], np.repeat(keys, sizes)
-
-
 class Screen:
     """The search for suspects.
 
@@ -100,43 +57,62 @@ class Screen:
     """
 
     def __init__(self, index: ProtectedIndex) -> None:
-        self.size = index.seed_size
-        self.runs = np.array(index.masked_runs or [0], np.int64)
+        self.runs = ProtectedRuns.of(index)
         self.protected = max(1, len(index.items))
-        self.seeds = _table(index.seeds)
-        self.masked = _table(index.masked)
-        self.anchors = _table(index.anchors)
-        texts = {tuple(text.split(" ")): items for text, items in index.by_text.items()}
-        self.wholes = _table(texts)
+        self.short = np.array([index.is_short(one) for one in range(len(index.items))], np.bool_)
+        self.counts = Counts.of(cut([item.problem for item in index.items]), len(index.items))
 
     def suspects(self, problems: Sequence[str]) -> list[Suspect]:
         """The problems worth comparing, in order, each with at most `MAX_PAIRS` others."""
         tokens = cut(problems)
-        whole = tokens.wholes(len(problems))
-        rows = np.arange(len(problems), dtype=np.int32)
-        pairs = [
-            self._pairs(*self.wholes.look_up(whole, rows)[:2], 3),
-            self._pairs(*self.anchors.look_up(*tokens.windows(MIN_CONTAINED_TOKENS))[:2], 2),
-            self._pairs(*self.seeds.look_up(*tokens.words().windows(self.size))[:2], 2),
-            self._alike(tokens, len(problems)),
+        return _listed(*self._candidates(tokens, len(problems))[:2], problems)
+
+    def hopeful(self, problems: Sequence[str]) -> list[Suspect]:
+        """The same without pairs that no rule could call contaminated."""
+        tokens = cut(problems)
+        rows, items, whole = self._candidates(tokens, len(problems))
+        suspects, place = np.unique(rows, return_inverse=True)
+        mine = tokens.only(suspects, len(problems))
+        pairs = self._pair(place, items)
+        words, runs = mine.words(), self.runs
+        grams = self._pair(*runs.grams.look_up(*words.windows(runs.gram_size))[:2])
+        long = self._pair(*runs.long.look_up(*words.windows(RUN_WORDS))[:2])
+        # A run of n words is n - RUN_WORDS + 1 runs of RUN_WORDS words.
+        run = RUN_WORDS - 1 + _counts(np.sort(long), pairs)
+        counts, short = Counts.of(mine, len(suspects)), self.short[items]
+        kept = whole | np.isin(pairs, grams)
+        kept |= hopeful(counts, place, self.counts, items, run, short)
+        return _listed(rows[kept], items[kept], problems)
+
+    def _candidates(self, tokens: Tokens, problems: int) -> tuple[Ints, Ints, Bools]:
+        """(row, protected problem) of every pair; whether the row's text is a protected one."""
+        runs = self.runs
+        every = np.arange(problems, dtype=np.int32)
+        same = runs.wholes.look_up(tokens.wholes(problems), every)[:2]
+        found = [
+            self._weighed(*same, 3),
+            self._weighed(*runs.anchors.look_up(*tokens.windows(MIN_CONTAINED_TOKENS))[:2], 2),
+            self._weighed(*runs.seeds.look_up(*tokens.words().windows(runs.seed_size))[:2], 2),
+            self._alike(tokens, problems),
         ]
-        return _ranked(np.concatenate(pairs), self.protected, problems)
+        rows, items = _ranked(np.concatenate(found), self.protected)
+        return rows, items, np.isin(rows, same[0])
 
-    def screen(self, lines: Sequence[bytes]) -> list[Suspect]:
-        """The suspects among lines of Trace rows, all of them in one batch."""
-        return self.suspects(problems_of(lines))
+    def _pair(self, rows: Ints, items: Ints) -> Ints:
+        """One number for each pair."""
+        return rows * self.protected + items
 
-    def _pairs(self, rows: Ints, items: Ints, weight: int) -> Ints:
-        """(pair, weight) of every find; a pair is row · protected + item."""
-        pairs, counts = np.unique(rows * self.protected + items, return_counts=True)
+    def _weighed(self, rows: Ints, items: Ints, weight: int) -> Ints:
+        """(pair, weight) of every find."""
+        pairs, counts = np.unique(self._pair(rows, items), return_counts=True)
         return np.stack([pairs, weight * _FIRM + counts], axis=1)
 
     def _alike(self, tokens: Tokens, problems: int) -> Ints:
         """Pairs that share enough different masked runs."""
         hashes, places = tokens.masked().windows(MASKED_WORDS)
         own = np.bincount(places, minlength=problems)
-        rows, items, keys = self.masked.look_up(hashes, places)
-        pairs = rows * self.protected + items
+        rows, items, keys = self.runs.masked.look_up(hashes, places)
+        pairs = self._pair(rows, items)
         if len(pairs) == 0:
             return np.zeros((0, 2), np.int64)
         order = np.lexsort((keys, pairs))
@@ -145,31 +121,33 @@ class Screen:
         new[1:] = (pairs[1:] != pairs[:-1]) | (keys[1:] != keys[:-1])
         pairs, counts = np.unique(pairs[new], return_counts=True)
         rows, items = np.divmod(pairs, self.protected)
-        shorter = np.minimum(own[rows], self.runs[items])
+        shorter = np.minimum(own[rows], self.runs.masked_runs[items])
         enough = counts >= np.maximum(LEAST_MASKED, MASKED_SHARE * shorter)
         return np.stack([pairs[enough], counts[enough]], axis=1)
 
 
-def _table(runs: Mapping[Gram, list[int]]) -> HashTable:
-    hashes = run_hashes(runs)
-    sizes = [len(items) for items in runs.values()]
-    return HashTable.build(np.repeat(hashes, sizes), [i for held in runs.values() for i in held])
-
-
-def _ranked(found: Ints, protected: int, problems: Sequence[str]) -> list[Suspect]:
-    """Suspects in order, the protected problems that each shares most with first."""
-    if not len(found):
-        return []
+def _ranked(found: Ints, protected: int) -> tuple[Ints, Ints]:
+    """(row, protected problem) by row, for each the `MAX_PAIRS` that share most, those first."""
     pairs, place = np.unique(found[:, 0], return_inverse=True)
-    weights = np.bincount(place, found[:, 1])
+    weights = np.bincount(place, found[:, 1], len(pairs))
     rows, items = np.divmod(pairs, protected)
     order = np.lexsort((items, -weights, rows))
+    rows, items = rows[order], items[order]
+    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    return rows[rank < MAX_PAIRS], items[rank < MAX_PAIRS]
+
+
+def _counts(ordered: Ints, wanted: Ints) -> Ints:
+    """How often each number stands in an ascending list."""
+    return np.searchsorted(ordered, wanted, "right") - np.searchsorted(ordered, wanted, "left")
+
+
+def _listed(rows: Ints, items: Ints, problems: Sequence[str]) -> list[Suspect]:
     suspects: list[Suspect] = []
-    for row, item in zip(rows[order].tolist(), items[order].tolist(), strict=True):
+    for row, item in zip(rows.tolist(), items.tolist(), strict=True):
         if not suspects or suspects[-1].row != row:
             suspects.append(Suspect(row, problems[row], []))
-        if len(suspects[-1].items) < MAX_PAIRS:
-            suspects[-1].items.append(item)
+        suspects[-1].items.append(item)
     return suspects
 
 

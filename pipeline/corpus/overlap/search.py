@@ -4,6 +4,7 @@ Reads a shard of work/filter/kept.jsonl; writes into the shard's scratch folder:
 
 suspects.jsonl  one line for each different problem that resembles a protected one
 ids.npy         the problem id of every row, as uint64, in order
+sizes.npy       the bytes of every row, as int64, in order
 
 Called by `python -m pipeline.decontaminate` through the executor.
 """
@@ -14,7 +15,6 @@ import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 from pipeline.base.artifacts import Json, dump_json
 from pipeline.base.records import Problem, Trace, from_line
-from pipeline.corpus.execution.executor import PoisonRow, Watch
-from pipeline.corpus.execution.shards import Shard, read_shard_lines
+from pipeline.corpus.execution.shards import Shard, read_shard_batches
+from pipeline.corpus.execution.watch import PoisonRow, Watch
 from pipeline.corpus.overlap.cosines import Cosines
 from pipeline.corpus.overlap.judgement import Judge, Pair
 from pipeline.corpus.overlap.protected_index import ProtectedIndex, build_index
 from pipeline.corpus.overlap.screen import BATCH_LINES, Screen, ids_of, problems_of
 
-SUSPECTS, IDS = "suspects.jsonl", "ids.npy"
+SUSPECTS, IDS, SIZES = "suspects.jsonl", "ids.npy", "sizes.npy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ class Search:
     screen: Screen
     cosines: Cosines
 
-    def batch(self, lines: Sequence[bytes], known: set[int]) -> Iterator[Suspicion]:
+    def batch(self, lines: Sequence[bytes], ids: list[int], known: set[int]) -> Iterator[Suspicion]:
         """Suspicions of the problems that are not in `known`, which grows."""
-        problems, ids = problems_of(lines), ids_of(lines).tolist()
-        suspects = {one.row: one.items for one in self.screen.suspects(problems)}
+        problems = problems_of(lines)
+        suspects = {one.row: one.items for one in self.screen.hopeful(problems)}
         near = self.cosines.of(ids)
         for row in sorted(suspects.keys() | near.keys()):
             if ids[row] not in known:
@@ -107,25 +107,31 @@ def search_shard(job: SearchJob, shard: Shard, folder: Path, watch: Watch) -> No
     search = Search(Judge(index, job.paraphrase_cosine), screen, Cosines.load(job.cosines))
     known: set[int] = set()
     ids: list[NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
-    lines, row = read_shard_lines(shard), 0
+    sizes: list[int] = []
     with (folder / SUSPECTS).open("w", encoding="utf-8", newline="\n") as stream:
-        while batch := list(islice(lines, BATCH_LINES)):
+        for batch in read_shard_batches(shard, BATCH_LINES):
             ids.append(ids_of(batch))
-            for one in _guarded(search, batch, row, known, watch):
+            for one in _guarded(search, batch, ids[-1].tolist(), len(sizes), known, watch):
                 stream.write(dump_json(one.to_json()) + "\n")
-            row += len(batch)
+            sizes += map(len, batch)
     np.save(folder / IDS, np.concatenate(ids))
+    np.save(folder / SIZES, np.array(sizes, np.int64))
 
 
 def _guarded(
-    search: Search, batch: list[bytes], row: int, known: set[int], watch: Watch
+    search: Search,
+    batch: list[bytes],
+    ids: list[int],
+    row: int,
+    known: set[int],
+    watch: Watch,
 ) -> list[Suspicion]:
     """The batch's suspicions; row by row if the batch as a whole once ended a worker."""
     before = set(known)
     try:
         if row not in watch.poison:
             with watch.guarded(row):
-                found = list(search.batch(batch, known))
+                found = list(search.batch(batch, ids, known))
             watch.done(len(batch) - 1)
             return found
     except PoisonRow:
@@ -133,14 +139,16 @@ def _guarded(
     return [
         one
         for place, line in enumerate(batch)
-        for one in _alone(search, line, row + place, known, watch)
+        for one in _alone(search, line, ids[place], row + place, known, watch)
     ]
 
 
-def _alone(search: Search, line: bytes, row: int, known: set[int], watch: Watch) -> list[Suspicion]:
+def _alone(
+    search: Search, line: bytes, key: int, row: int, known: set[int], watch: Watch
+) -> list[Suspicion]:
     try:
         with watch.guarded(row):
-            return list(search.batch([line], known))
+            return list(search.batch([line], [key], known))
     except PoisonRow as poison:
         trace = from_line(Trace, line, "a row of traces")
         return [Suspicion(int(trace.id, 16), trace.problem, [], poison.reason)]

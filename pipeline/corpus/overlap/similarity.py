@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from rapidfuzz.distance import LCSseq
 
+from pipeline.corpus.overlap.shared_runs import longest_run, shares_run
 from pipeline.corpus.overlap.tokens import (
     GENERIC,
     OPERATORS,
@@ -37,6 +39,7 @@ MIN_CONTENT_LETTERS = 4
 
 _FIRST, _SURROGATES, _AFTER = 0x100, 0xD800, 0xE000
 _MASK, _NAME, _UNKNOWN = "\x01", "\x02", "\U0010ffff"
+_OPERATORS = "".join(sorted(OPERATORS))
 _REPEATED = re.compile("\x01{2,}")
 
 Kind = tuple[str, str, str]
@@ -48,15 +51,22 @@ for numbers and names, empty for operators."""
 class Alphabet:
     """One character a token; tokens of training problems alone share one that never matches."""
 
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(
+        default_factory=lambda: {one: (one, one, "") for one in OPERATORS}
+    )
+    """Operators stand for themselves."""
 
     def learn(self, tokens: Sequence[str]) -> None:
         """Give every new token a character."""
         for token in tokens:
             if token not in self.kinds:
-                place = _FIRST + len(self.kinds)
+                place = _FIRST + len(self.kinds) - len(OPERATORS)
                 place += (_AFTER - _SURROGATES) * (place >= _SURROGATES)
                 self.kinds[token] = _kind(token, chr(place))
+
+    def tokens(self) -> dict[str, str]:
+        """Character → its token."""
+        return {kind[0]: token for token, kind in self.kinds.items()}
 
     def spell(self, tokens: Sequence[str]) -> list[Kind]:
         """The characters of each token."""
@@ -65,8 +75,6 @@ class Alphabet:
 
 
 def _kind(token: str, character: str) -> Kind:
-    if token in OPERATORS:
-        return character, character, ""
     if is_number(token):
         return character, _MASK, _MASK
     if len(token) == 1:
@@ -74,21 +82,60 @@ def _kind(token: str, character: str) -> Kind:
     return character, character, character
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
-    """A problem as far as it is compared; one character a token."""
+    """A problem as far as it is compared; one character a token.
 
-    text: str
-    """Its tokens joined by blanks: equal texts are equal problems."""
+    Most pairs are told apart by a part of it; the rest is worked out when it is asked for.
+    """
+
+    token_list: list[str]
+    kinds: list[Kind]
     tokens: str
-    words: str
     masked: str
-    wording: str
-    """The masked text without its placeholders."""
-    structure: str
-    word_list: list[str]
-    numbers: Counter[str]
-    content: frozenset[str]
+
+    @cached_property
+    def text(self) -> str:
+        """Its tokens joined by blanks: equal texts are equal problems."""
+        return " ".join(self.token_list)
+
+    @cached_property
+    def words(self) -> str:
+        """Its tokens without operators."""
+        words = self.tokens
+        for character in _OPERATORS:
+            words = words.replace(character, "")
+        return words
+
+    @cached_property
+    def wording(self) -> str:
+        """The masked text without its placeholders."""
+        return self.masked.replace(_MASK, "")
+
+    @cached_property
+    def structure(self) -> str:
+        """Its tokens with every number and name as a placeholder."""
+        return "".join([kind[1] for kind in self.kinds])
+
+    @cached_property
+    def word_list(self) -> list[str]:
+        """Its words as they are spelled."""
+        return words_of(self.token_list)
+
+    @cached_property
+    def word_set(self) -> frozenset[str]:
+        """Its different words."""
+        return frozenset(self.word_list)
+
+    @cached_property
+    def numbers(self) -> Counter[str]:
+        """How often it has each number."""
+        return Counter([token for token in self.token_list if "0" <= token[0] <= "9"])
+
+    @cached_property
+    def content(self) -> frozenset[str]:
+        """Its content words."""
+        return content_of(set(self.token_list))
 
 
 def shape_of(tokens: list[str], alphabet: Alphabet, *, learn: bool = False) -> Shape:
@@ -101,17 +148,7 @@ def shape_of(tokens: list[str], alphabet: Alphabet, *, learn: bool = False) -> S
         alphabet.learn(tokens)
     kinds = alphabet.spell(tokens)
     masked = _REPEATED.sub(_MASK, "".join([kind[2] for kind in kinds]))
-    return Shape(
-        " ".join(tokens),
-        "".join([kind[0] for kind in kinds]),
-        "".join([kind[0] for kind in kinds if kind[2]]),
-        masked,
-        masked.replace(_MASK, ""),
-        "".join([kind[1] for kind in kinds]),
-        words := words_of(tokens),
-        Counter([word for word in words if is_number(word)]),
-        content_of(words),
-    )
+    return Shape(tokens, kinds, "".join([kind[0] for kind in kinds]), masked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +180,7 @@ class Scores:
     """Those as a share of the problem with fewer."""
 
 
-def content_of(words: Sequence[str]) -> frozenset[str]:
+def content_of(words: Iterable[str]) -> frozenset[str]:
     """The words that tell what a problem is about: no wording, no names, no numbers."""
     return frozenset(
         [
@@ -156,9 +193,12 @@ def content_of(words: Sequence[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """Scores of which a pair must reach one; a run counts in words."""
+    """Scores of which a pair must reach one."""
 
     run: int
+    """Words of a run that count by themselves."""
+    part: int
+    """Words of a run that count if they are such a share of the shorter problem."""
     run_share: float
     masked: float
     lcs: float
@@ -170,33 +210,23 @@ def ratio(one: str, other: str) -> float:
     return 2 * LCSseq.similarity(one, other) / size if size else 0.0
 
 
-def longest_run(one: str, other: str) -> tuple[int, int]:
-    """(start in `one`, length) of the first longest run that both texts share."""
-    best, start = 0, 0
-    for left in range(len(one)):
-        while left + best < len(one) and one[left : left + best + 1] in other:
-            best, start = best + 1, left
-    return start, best
-
-
 def compare(protected: Shape, training: Shape, least: Least) -> Scores | None:
-    """The scores of a pair; None if it is below everything that a rule asks for."""
+    """The scores of a pair; None if it is below everything that a rule asks for.
+
+    A run too short for every rule is left at 0 words; `with_run` adds it.
+    """
     wording = LCSseq.similarity(protected.masked, training.masked)
     sizes = len(protected.masked), len(training.masked)
     masked, held = 2 * wording / max(1, sum(sizes)), wording / max(1, min(sizes))
     lcs = ratio(protected.tokens, training.tokens)
-    alike = masked >= least.masked or lcs >= least.lcs
-    shorter = max(1, min(len(protected.words), len(training.words)))
-    # No run is longer than the subsequence, which costs a tenth of it.
-    most = LCSseq.similarity(protected.words, training.words) if not alike else 0
-    if not alike and most < least.run and most / shorter < least.run_share:
-        return None
-    start, run = longest_run(protected.words, training.words)
-    run_share = run / shorter
-    if not alike and run < least.run and run_share < least.run_share:
-        return None
+    run = NO_RUN
+    if shares_run(protected.words, training.words, min(least.run, least.part)):
+        run = _run_of(protected, training)
+    if masked < least.masked and lcs < least.lcs:
+        part = run.size >= least.part and run.share >= least.run_share
+        if not part and run.size < least.run:
+            return None
     mine, theirs = protected.numbers, training.numbers
-    shared = protected.word_list[start : start + run]
     common = len(protected.content & training.content)
     return Scores(
         lcs=lcs,
@@ -204,15 +234,46 @@ def compare(protected: Shape, training: Shape, least: Least) -> Scores | None:
         structure=ratio(protected.structure, training.structure),
         held=held,
         wording=LCSseq.similarity(protected.wording, training.wording),
-        run=run,
-        run_share=run_share,
-        run_content=len(content_of(shared)) + len(_figures(shared)),
+        run=run.size,
+        run_share=run.share,
+        run_content=run.content(protected),
         numbers=(mine & theirs).total() / mine.total() if mine else 1.0,
         has_numbers=bool(mine),
         same_numbers=mine == theirs,
         content=common,
         content_share=common / max(1, min(len(protected.content), len(training.content))),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The longest run of words that two problems share."""
+
+    start: int
+    """First word in the protected one."""
+    size: int
+    share: float
+    """Its words as a share of the shorter problem's."""
+
+    def content(self, protected: Shape) -> int:
+        """Different content words and numbers above 2 in it."""
+        words = protected.word_list[self.start : self.start + self.size]
+        return len(content_of(words)) + len(_figures(words))
+
+
+NO_RUN = _Run(0, 0, 0.0)
+
+
+def _run_of(protected: Shape, training: Shape) -> _Run:
+    start, size = longest_run(protected.words, training.words)
+    shorter = max(1, min(len(protected.words), len(training.words)))
+    return _Run(start, size, size / shorter)
+
+
+def with_run(scores: Scores, protected: Shape, training: Shape) -> Scores:
+    """The scores with those of the longest run, however short it is."""
+    run = _run_of(protected, training)
+    return replace(scores, run=run.size, run_share=run.share, run_content=run.content(protected))
 
 
 def _figures(words: Sequence[str]) -> set[str]:

@@ -26,7 +26,7 @@ from pipeline.base.records import Trace, from_line
 from pipeline.corpus.execution.executor import PoisonRow, Watch
 from pipeline.corpus.execution.shards import Shard, read_shard_lines
 from pipeline.corpus.overlap.sentence_model import SentenceModel
-from pipeline.corpus.overlap.tokens import DRAWING
+from pipeline.corpus.overlap.tokens import without_drawings
 
 ROW = np.dtype([("id", "<u8"), ("start", "<u8"), ("length", "<u4"), ("truncated", "u1")])
 """A text of a store: id of its problem, first token and number of tokens."""
@@ -63,7 +63,7 @@ def as_id(number: int) -> str:
 
 def text_of(problem: str) -> str:
     """What is embedded of a problem."""
-    return DRAWING.sub(" ", problem).strip() or problem
+    return without_drawings(problem).strip() or problem
 
 
 @functools.cache

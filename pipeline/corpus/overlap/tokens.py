@@ -14,9 +14,11 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-DRAWING = re.compile(r"\[asy\].*?(?:\[/asy\]|\Z)", re.DOTALL)
+DRAWING, DRAWN = "[asy]", "[/asy]"
 COLUMNS = re.compile(r"\\begin\{(array|tabular)\*?\}(?:\[\w\])?\{[^{}]*\}")
 
+PLAIN_MARKS = (DRAWING, "\\begin{array}", "\\begin{tabular}")
+"""An ASCII text without any of these is left as it is by `plain`."""
 OPERATORS = frozenset("-+*/=<>^!")
 LAYOUT = frozenset(
     (
@@ -80,8 +82,8 @@ _FOREIGN_SYMBOL = re.compile(r"[^\w\x00-\x7f]")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _TOKEN = re.compile(
     r"\\(?:begin|end)\{[a-z\x80-\U0010ffff]+"
-    r"|(\\?)([a-z\x80-\U0010ffff]+)"
-    r"|([0-9]+(?:\.[0-9]+)*|[-+*/=<>^!])"
+    r"|\\?[a-z\x80-\U0010ffff]+"
+    r"|[0-9]+(?:\.[0-9]+)*|[-+*/=<>^!]"
 )
 MASK = "#"
 """Stands for a run of numbers and one-letter names in a masked text."""
@@ -92,14 +94,29 @@ def plain(text: str) -> str:
 
     ASCII text keeps its case here; `tokens_of` and screen.py lower it.
     """
-    if "[asy]" in text:
-        text = DRAWING.sub(" ", text)
+    if text.isascii() and not any(mark in text for mark in PLAIN_MARKS):
+        return text
+    if DRAWING in text:
+        text = without_drawings(text)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.translate(SYMBOLS)).translate(SYMBOLS)
         text = _FOREIGN_SYMBOL.sub(" ", text.lower())
-    if "\\begin{array}" in text or "\\begin{tabular}" in text:
-        text = COLUMNS.sub(" ", text)
-    return text
+    return COLUMNS.sub(" ", text)
+
+
+def without_drawings(text: str) -> str:
+    """The text with a blank for every drawing; one that is never closed ends with its line."""
+    parts: list[str] = []
+    place = 0
+    while (start := text.find(DRAWING, place)) >= 0:
+        parts.append(text[place:start])
+        stop = text.find(DRAWN, start)
+        if stop >= 0:
+            place = stop + len(DRAWN)
+        else:
+            line = text.find("\n", start)
+            place = len(text) if line < 0 else line
+    return " ".join([*parts, text[place:]])
 
 
 def tokens_of(text: str) -> list[str]:
@@ -111,12 +128,11 @@ def tokens_of(text: str) -> list[str]:
         text = text.replace(old, new)
     text = _THOUSANDS.sub("", text)
     tokens: list[str] = []
-    for slash, letters, other in _TOKEN.findall(text):
-        if not slash:
-            if letters or other:
-                tokens.append(letters or other)
-        elif letters not in LAYOUT:
-            tokens.append(SPELLINGS.get(letters, letters))
+    for token in _TOKEN.findall(text):
+        if token[0] != "\\":
+            tokens.append(token)
+        elif (name := token[1:]) not in LAYOUT and "{" not in name:
+            tokens.append(SPELLINGS.get(name, name))
     return tokens
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from pipeline.corpus.execution.watch import POISON, TOGETHER, Watch, inline_watch
 from pipeline.corpus.readers.archives import ArchiveDamage
 from pipeline.corpus.readers.lines import BOM
 from pipeline.corpus.readers.window import BLANKS, Cut, Window
-from pipeline.corpus.strict_json import Row, checked, faulty_row, unique
-from pipeline.corpus.text import RowFault, Value, printable
+from pipeline.corpus.rows.strict_json import Row, checked, faulty_row, unique
+from pipeline.corpus.rows.text import RowFault, Value, printable
 
 ROW_LISTS = ("rows", "data", "train", "examples", "instances", "items", "records")
 """Keys under which one object holds a list of rows."""
@@ -66,7 +67,18 @@ class _Place:
     """Names the rows of one file."""
 
     source: str
+    watch: Watch
     index: int = 0
+
+    def enter(self) -> str | None:
+        """Work on the next row begins; why it must be dropped unseen, or None."""
+        return self.watch.enter(self.index)
+
+    def take(self, window: Window) -> tuple[Row, Value | RowFault, str]:
+        """The next row from the place where it begins, and what `Window.take` gives of it."""
+        poison = self.enter()
+        value, text = _taken(window, poison)
+        return self.row(value, text), value, text
 
     def row(self, value: Value | RowFault, text: str, name: str | None = None) -> Row:
         """The next row: `source#index`, or `source#name`."""
@@ -90,9 +102,26 @@ def _unwrapped(row: dict[str, Value]) -> dict[str, Value]:
     return inner if isinstance(inner, dict) else row
 
 
-def read_values(stream: BinaryIO, source: str) -> Iterator[Row]:
-    """Yield the rows of an array, an object or a sequence of values."""
-    place = _Place(source)
+def _taken(window: Window, poison: str | None) -> tuple[Value | RowFault, str]:
+    """`Window.take`, unless the value must be passed over."""
+    if poison is None:
+        return window.take()
+    text = window.pass_over()
+    return RowFault(poison, POISON[poison]), text
+
+
+def _unless(poison: str | None, value: Value | RowFault) -> Value | RowFault:
+    return value if poison is None else RowFault(poison, POISON[poison])
+
+
+def read_values(stream: BinaryIO, source: str, watch: Watch | None = None) -> Iterator[Row]:
+    """Yield the rows of an array, an object or a sequence of values.
+
+    Args:
+        watch: is told of each row, or of each member of an object that may be one, before
+            it is parsed; one that must be dropped is passed over.
+    """
+    place = _Place(source, watch or inline_watch())
     window: Window | None = None
     try:
         window = Window(stream)
@@ -115,8 +144,8 @@ def _elements(window: Window, place: _Place) -> Iterator[Row]:
     while (sign := window.peek(BLANKS + ",")) != "]":
         if not sign:
             raise Cut("end of file inside the array")
-        value, text = window.take()
-        yield place.row(value, text)
+        row, value, text = place.take(window)
+        yield row
         if isinstance(value, RowFault) and value.reason == "not-json":
             _require_order(window, text)
     window.step()
@@ -135,7 +164,7 @@ def _sequence(window: Window, place: _Place, after: str) -> Iterator[Row]:
             raise Cut("text after the end of the array")
         if window.peek() != "{":
             raise Cut(f"{window.excerpt()[:20]!r} where an object is expected")
-        yield place.row(*window.take())
+        yield place.take(window)[0]
 
 
 @dataclass
@@ -153,6 +182,12 @@ class _Members:
         """Whether every member is an object."""
         return bool(self.pairs) and all(text.startswith("{") for _, _, text in self.pairs)
 
+    def as_rows(self, place: _Place) -> Iterator[Row]:
+        """Each member as a row."""
+        for name, value, text in self.pairs:
+            poison = place.enter()
+            yield place.row(_unless(poison, value), text, name)
+
     def as_row(self) -> tuple[Value | RowFault, str]:
         """All members as one value, and some of its text."""
         text = "{" + ", ".join(f'"{name}": {text[:400]}' for name, _, text in self.pairs[:20])
@@ -167,7 +202,7 @@ class _Members:
 
 def _object(window: Window, place: _Place) -> Iterator[Row]:
     """Rows of the object that opens here: those in its lists, its members, or itself."""
-    members, has_list, by_name = _Members(), False, False
+    members, has_list, by_name, number = _Members(), False, False, 0
     window.step()
     while (sign := window.peek(BLANKS + ",")) != "}":
         if sign != '"':
@@ -179,22 +214,25 @@ def _object(window: Window, place: _Place) -> Iterator[Row]:
             yield from _elements(window, place)
             has_list = True
             continue
-        members.add(name, *window.take())
+        members.add(name, *_taken(window, place.watch.enter(TOGETHER + number)))
+        number += 1
         if has_list:
             members = _Members()
         elif members.size > MAX_UNDECIDED or by_name:
             if not by_name and not members.are_rows():
                 raise Cut(f"an object of over {MAX_UNDECIDED:,} characters", "too-large")
             by_name = True
-            yield from (place.row(value, text, name) for name, value, text in members.pairs)
+            yield from members.as_rows(place)
             members = _Members()
     window.step()
     if has_list or by_name:
         return
     if members.are_rows() and not window.peek():
-        yield from (place.row(value, text, name) for name, value, text in members.pairs)
+        yield from members.as_rows(place)
     else:
-        yield place.row(*members.as_row())
+        poison = place.enter()
+        value, text = members.as_row()
+        yield place.row(_unless(poison, value), text)
 
 
 def _holds_rows(window: Window) -> bool:

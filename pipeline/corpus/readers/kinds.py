@@ -1,6 +1,6 @@
 """Kinds of data files, told by the ending of the name.
 
-Reads and writes nothing. Called by places.py and ..sources.
+Reads and writes nothing. Called by places.py and sources.py.
 """
 
 from __future__ import annotations

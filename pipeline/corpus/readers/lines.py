@@ -6,19 +6,17 @@ Reads a stream that sources.py has opened; writes nothing. Only a line feed ends
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO
 
+from pipeline.corpus.execution.watch import POISON, Watch, inline_watch
 from pipeline.corpus.readers.archives import ArchiveDamage
-from pipeline.corpus.strict_json import MAX_ROW_BYTES, Row, decode, faulty_row, parse_row
-from pipeline.corpus.text import RowFault
+from pipeline.corpus.rows.strict_json import MAX_ROW_BYTES, Row, decode, faulty_row, parse_row
+from pipeline.corpus.rows.text import RowFault
 
 BOM = b"\xef\xbb\xbf"
 _PIECE_BYTES = 2**20
-
-
-UNREAD = "not read"
-"""Text of a row that was skipped."""
+_EXCERPT_BYTES = 4000
 
 
 def read_lines(
@@ -26,7 +24,7 @@ def read_lines(
     source: str,
     first: int = 1,
     length: int | None = None,
-    skip: Container[int] = (),
+    watch: Watch | None = None,
 ) -> Iterator[Row]:
     """Yield a row for every line that is not blank.
 
@@ -34,12 +32,13 @@ def read_lines(
         stream: stands at the start of a line.
         first: number of that line, from 1.
         length: bytes to read, up to the start of another line; None reads to the end.
-        skip: rows, counted from 0, that are passed over unparsed; each still yields a row,
-            without value or fault.
+        watch: is told of each row before it is read; a row that must be dropped is not parsed.
     """
+    watch = watch or inline_watch()
     number, left, row = first, length, 0
     while left is None or left > 0:
         origin = f"{source}:{number}"
+        poison = watch.enter(row)
         try:
             raw = stream.readline(MAX_ROW_BYTES + 1)
             if len(raw) > MAX_ROW_BYTES and not raw.endswith(b"\n"):
@@ -55,16 +54,23 @@ def read_lines(
             return
         line = raw.removeprefix(BOM) if number == 1 else raw
         if not line.isspace() and line:
-            skipped = row in skip
-            yield Row(source, origin, None, None, UNREAD) if skipped else _row(line, source, origin)
+            yield _left_out(line, source, origin, poison) if poison else _row(line, source, origin)
             row += 1
         number, left = number + 1, None if left is None else left - len(raw)
 
 
 def _too_large(raw: bytes, size: int) -> tuple[str, str]:
     """(detail, text) of a line that is too long to be held."""
-    text = raw[:4000].decode("utf-8", "replace")
-    return f"{size:,} bytes; read are rows of at most {MAX_ROW_BYTES:,}", text
+    return f"{size:,} bytes; read are rows of at most {MAX_ROW_BYTES:,}", _start(raw)
+
+
+def _left_out(line: bytes, source: str, origin: str, poison: str) -> Row:
+    """The row of a line that must be dropped unparsed."""
+    return faulty_row(source, origin, poison, POISON[poison], _start(line))
+
+
+def _start(raw: bytes) -> str:
+    return raw[:_EXCERPT_BYTES].decode("utf-8", "replace")
 
 
 def _skip_line(stream: BinaryIO) -> int:
@@ -85,4 +91,4 @@ def _row(line: bytes, source: str, origin: str) -> Row:
     except RowFault as fault:
         if fault.reason == "not-json" and not line.endswith(b"\n"):
             fault = RowFault(fault.reason, f"{fault.detail} (last line is cut)")
-        return Row(source, origin, None, fault, (text or repr(line[:160]))[:4000])
+        return Row(source, origin, None, fault, (text or repr(line[:160]))[:_EXCERPT_BYTES])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from pipeline.base.errors import UserError
-from pipeline.corpus.strict_json import Row, checked, faulty_row
-from pipeline.corpus.text import RowFault, Value, excerpt_of
+from pipeline.corpus.execution.watch import ALONE, POISON, TOGETHER, Watch, inline_watch
+from pipeline.corpus.rows.strict_json import Row, checked, faulty_row
+from pipeline.corpus.rows.text import RowFault, Value, excerpt_of
 
 BATCH_ROWS = 64
 _FILE_MAGIC = b"ARROW1"
@@ -39,13 +41,19 @@ def _unusable(path: Path, kind: str, error: BaseException) -> UserError:
 
 
 def read_parquet(
-    path: Path, source: str, groups: range | None = None, first: int | None = None
+    path: Path,
+    source: str,
+    groups: range | None = None,
+    first: int | None = None,
+    watch: Watch | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of a Parquet file, or of some of its row groups.
 
     Args:
         groups: row groups to read; None reads all.
         first: index of the first row of these; None counts it.
+        watch: is told of each row, and of rows that are taken together; those at which a
+            worker ended are taken one by one, and one that must be dropped is not converted.
 
     Raises:
         UserError: the file is no Parquet or has lost its footer.
@@ -57,28 +65,43 @@ def read_parquet(
     with file:
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         chosen = range(len(sizes)) if groups is None else groups
-        index = sum(sizes[: chosen.start]) if first is None else first
+        place = _Place(source, watch or inline_watch())
+        place.first = sum(sizes[: chosen.start]) if first is None else first
         for group in chosen:
-            yield from _group(file, group, sizes[group], source, index)
-            index += sizes[group]
+            yield from _group(file, group, sizes[group], place)
 
 
 def _group(
-    file: pyarrow.parquet.ParquetFile, group: int, size: int, source: str, index: int
+    file: pyarrow.parquet.ParquetFile, group: int, size: int, place: _Place
 ) -> Iterator[Row]:
-    done = 0
+    """Rows of a row group: `BATCH_ROWS` together, or one by one where that ended a worker."""
+    end = place.number + size
+    alone = place.had_poison(TOGETHER + place.number, TOGETHER + end)
+    phase, step = (ALONE, 1) if alone else (TOGETHER, BATCH_ROWS)
+    fault: RowFault | None = None
     try:
-        for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group]):
-            yield from _rows(batch, source, index + done)
-            done += batch.num_rows
+        batches = file.iter_batches(batch_size=step, row_groups=[group])
+        while place.number < end and fault is None:
+            poison = place.watch.enter(phase + place.number)
+            if poison is not None:
+                fault = RowFault(poison, f"{POISON[poison]}; the row group cannot be read past it")
+            elif (batch := next(batches, None)) is not None:
+                yield from _rows(batch, place, together=not alone)
+            else:
+                fault = RowFault("damaged-archive", f"row group {group}: it ends early")
+    except MemoryError:
+        raise  # Arrow's are among the faults below
     except _FAULTS as error:
-        detail = f"row group {group}: {_said(error)}"
-        for lost in range(index + done, index + size):
-            yield faulty_row(source, f"{source}#{lost}", "damaged-archive", detail)
+        fault = RowFault("damaged-archive", f"row group {group}: {_said(error)}")
+    while fault is not None and place.number < end:
+        yield place.faulty(fault)
 
 
-def read_arrow(path: Path, source: str) -> Iterator[Row]:
+def read_arrow(path: Path, source: str, watch: Watch | None = None) -> Iterator[Row]:
     """Yield the rows of an Arrow file of either format.
+
+    Args:
+        watch: as for Parquet.
 
     Raises:
         UserError: the file has no readable schema.
@@ -88,16 +111,25 @@ def read_arrow(path: Path, source: str) -> Iterator[Row]:
         batches = _batches(mapped)
     except _FAULTS as error:
         raise _unusable(path, "Arrow", error) from None
+    place = _Place(source, watch or inline_watch())
     with mapped:
-        index = 0
-        for batch in batches:
+        while True:
+            poison = place.watch.enter(ALONE + place.number)
+            if poison is not None:
+                yield place.faulty(RowFault(poison, f"{POISON[poison]}; what follows is lost"))
+                return
+            batch = next(batches, None)
+            if batch is None:
+                return
             if isinstance(batch, str):
-                detail = f"after row {index - 1}: {batch}"
-                yield faulty_row(source, f"{source}#{index}", "damaged-archive", detail)
+                detail = f"after row {place.first + place.number - 1}: {batch}"
+                yield place.faulty(RowFault("damaged-archive", detail))
+                place.number -= 1  # it stands for rows that nobody can count
                 continue
             for start in range(0, batch.num_rows, BATCH_ROWS):
-                yield from _rows(batch.slice(start, BATCH_ROWS), source, index + start)
-            index += batch.num_rows
+                part = batch.slice(start, BATCH_ROWS)
+                poison = place.watch.enter(TOGETHER + place.number)
+                yield from _rows(part, place, together=poison is None)
 
 
 def _batches(mapped: pyarrow.MemoryMappedFile) -> Iterator[pyarrow.RecordBatch | str]:
@@ -116,6 +148,8 @@ def _file_batches(
     for number in range(reader.num_record_batches):
         try:
             yield reader.get_batch(number)
+        except MemoryError:
+            raise
         except _FAULTS as error:
             yield f"record batch {number}: {_said(error)}"
 
@@ -130,28 +164,71 @@ def _stream_batches(
             if not ended:
                 yield "the file is cut: it has no end mark"
             return
+        except MemoryError:
+            raise
         except _FAULTS as error:
             yield f"{_said(error)}; what follows is lost"
             return
 
 
-def _rows(batch: pyarrow.RecordBatch, source: str, index: int) -> Iterator[Row]:
-    """Rows of a batch; one that cannot be converted does not cost its neighbours."""
+@dataclass
+class _Place:
+    """Names and numbers the rows of one file."""
+
+    source: str
+    watch: Watch
+    first: int = 0
+    """Index of the first row that is read."""
+    number: int = 0
+    """Rows so far."""
+
+    def origin(self) -> str:
+        """Of the next row."""
+        return f"{self.source}#{self.first + self.number}"
+
+    def had_poison(self, start: int, stop: int) -> bool:
+        """Whether the work that one of these numbers stands for has ended a worker."""
+        return any(start <= number < stop for number in self.watch.poison)
+
+    def faulty(self, fault: RowFault) -> Row:
+        """The next row, unread."""
+        row = faulty_row(self.source, self.origin(), fault.reason, fault.detail)
+        self.number += 1
+        return row
+
+
+def _rows(batch: pyarrow.RecordBatch, place: _Place, together: bool) -> Iterator[Row]:
+    """Rows of a batch; one that cannot be converted does not cost its neighbours.
+
+    Args:
+        together: convert all at once, which is faster.
+    """
     names = batch.schema.names
     twice = next((name for name in names if names.count(name) > 1), None)
-    values: list[dict[str, Any]] = []
+    values = _converted(batch) if together and twice is None else []
+    for position in range(batch.num_rows):
+        poison = place.watch.enter(place.number)
+        if poison is not None:
+            yield place.faulty(RowFault(poison, POISON[poison]))
+        elif twice is not None:
+            detail = f"two columns are named `{excerpt_of(twice)}`"
+            yield place.faulty(RowFault("duplicate-key", detail))
+        else:
+            given = values[position] if values else _alone(batch, position)
+            yield _row(given, place.source, place.origin())
+            place.number += 1
+
+
+def _converted(batch: pyarrow.RecordBatch) -> list[dict[str, Any]]:
+    """All rows at once; none if that cannot be, for then each is tried by itself."""
     try:
         batch.validate(full=True)
-        values = batch.to_pylist() if twice is None else []
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except MemoryError:
+        raise
     except (ValueError, *_FAULTS):
-        pass  # then row by row
-    for position in range(batch.num_rows):
-        origin = f"{source}#{index + position}"
-        if twice is not None:
-            detail = f"two columns are named `{excerpt_of(twice)}`"
-            yield faulty_row(source, origin, "duplicate-key", detail)
-        else:
-            yield _row(values[position] if values else _alone(batch, position), source, origin)
+        return []
+    return rows
 
 
 def _alone(batch: pyarrow.RecordBatch, position: int) -> dict[str, Any] | RowFault:
@@ -162,6 +239,8 @@ def _alone(batch: pyarrow.RecordBatch, position: int) -> dict[str, Any] | RowFau
         return row
     except UnicodeDecodeError as error:
         return RowFault("not-utf8", _said(error))
+    except MemoryError:
+        raise
     except (ValueError, *_FAULTS) as error:
         reason = "not-utf8" if "UTF8" in str(error) else "wrong-type"
         return RowFault(reason, _said(error))

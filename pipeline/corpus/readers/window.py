@@ -11,12 +11,14 @@ import codecs
 import re
 from typing import BinaryIO
 
-from pipeline.corpus.strict_json import DECODER, MAX_ROW_BYTES
-from pipeline.corpus.text import RowFault, Value, printable
+from pipeline.corpus.rows.strict_json import DECODER, MAX_ROW_BYTES
+from pipeline.corpus.rows.text import RowFault, Value, printable
 
 PIECE_BYTES = 2**18
 BLANKS = " \t\r\n"
+_EXCERPT = 2000
 _MARK = re.compile(r'["{}\[\]]')
+_OPENINGS = ("{", "[", '"')
 _STEPS = {'"': 0, "{": 1, "[": 1, "}": -1, "]": -1}
 _IN_STRING = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _SCALAR_END = re.compile(r"[\s,\]}]")
@@ -82,7 +84,7 @@ class Window:
 
     def excerpt(self) -> str:
         """Some text from the present place on."""
-        return self._text[self._at : self._at + 2000]
+        return self._text[self._at : self._at + _EXCERPT]
 
     def take(self) -> tuple[Value | RowFault, str]:
         """(value or why it cannot be read, its text), and step behind it.
@@ -99,9 +101,31 @@ class Window:
             if end is not None and self._is_whole(end):
                 return self._taken(value, end)
             if len(self._text) - self._at > MAX_ROW_BYTES:
-                return self._pass_over(balance)
+                start = self.excerpt()
+                return _too_large(self._to_end(balance)), start
             if not self._more():
                 raise Cut(value.detail if isinstance(value, RowFault) else "end of file")
+
+    def pass_over(self) -> str:
+        """Step behind the value here; a list, object or text is neither parsed nor held.
+
+        Returns:
+            The start of its text.
+
+        Raises:
+            Cut: the text ends before the value does.
+        """
+        if self._text[self._at] not in _OPENINGS:
+            return self.take()[1]
+        while len(self._text) - self._at < _EXCERPT and self._more():
+            pass
+        start, balance = self.excerpt(), _Balance()
+        end = balance.feed(self._text, self._at)
+        if end is None:
+            self._to_end(balance)
+            return start
+        start, self._at = start[: end - self._at], end
+        return start
 
     def _try(self) -> tuple[Value | RowFault, int | None]:
         """(value here, its end), or (what is wrong, None)."""
@@ -121,7 +145,7 @@ class Window:
         Args:
             balance: has seen so many characters of the value.
         """
-        if self._text[self._at : self._at + 1] in ("{", "[", '"'):
+        if self._text[self._at : self._at + 1] in _OPENINGS:
             return balance.feed(self._text, self._at + seen)
         found = _SCALAR_END.search(self._text, self._at + 1)
         return found.start() if found else None
@@ -134,16 +158,16 @@ class Window:
         text = self._text[self._at : end]
         self._at = end
         if len(text) > MAX_ROW_BYTES:
-            return _too_large(len(text)), text[:2000]
+            return _too_large(len(text)), text[:_EXCERPT]
         if not text.isascii() and _NOT_UTF8.search(text):
             value = RowFault("not-utf8", "bytes that are not UTF-8")
         elif "\x00" in text:
             value = RowFault("nul-character", "raw U+0000")
         return value, text
 
-    def _pass_over(self, balance: _Balance) -> tuple[RowFault, str]:
-        """Step behind a value too large to be held, of which `balance` has seen what is held."""
-        start, size, end = self.excerpt(), len(self._text) - self._at, None
+    def _to_end(self, balance: _Balance) -> int:
+        """Step behind a value of which `balance` has seen what is held; its characters."""
+        size, end = len(self._text) - self._at, None
         while end is None:
             self._text, self._at = "", 0
             if not self._more():
@@ -151,7 +175,7 @@ class Window:
             end = balance.feed(self._text, 0)
             size += len(self._text) if end is None else end
         self._at = end
-        return _too_large(size), start
+        return size
 
 
 def _too_large(size: int) -> RowFault:

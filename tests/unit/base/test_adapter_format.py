@@ -13,8 +13,11 @@ import torch
 
 from pipeline.base.adapter_format import (
     ADAPTER_FILES,
+    CONFIG_KEYS,
     KEY_PREFIX,
     LORA_CONFIG_KEYS,
+    PEFT_TYPES,
+    adapter_config,
     lora_config,
     lora_key,
     lora_scale,
@@ -41,6 +44,37 @@ def test_the_closed_list_is_that_of_the_library() -> None:
         assert known == LORA_CONFIG_KEYS
     else:
         assert known >= LORA_CONFIG_KEYS
+
+
+CLASSES = {
+    "dora": peft.LoraConfig,
+    "adalora": peft.AdaLoraConfig,
+    "ia3": peft.IA3Config,
+    "loha": peft.LoHaConfig,
+    "lokr": peft.LoKrConfig,
+    "oft": peft.OFTConfig,
+}
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("method", CLASSES)
+def test_configs_of_every_method_are_those_of_the_library(method: str, tmp_path: Path) -> None:
+    config = adapter_config(
+        method, base_path="/models/x", rank=6, alpha=6, dropout=0.0, rslora=False,
+        target_modules=["down_proj", "q_proj"], rank_pattern={}, alpha_pattern={},
+    )  # fmt: skip
+    assert config.keys() == CONFIG_KEYS[PEFT_TYPES[method]]
+    assert config.get("use_dora", False) is (method == "dora")
+    known = {field.name for field in dataclasses.fields(CLASSES[method])}
+    if peft.__version__ == "0.9.0":
+        assert known == config.keys()
+    if method == "oft" and peft.__version__ != "0.9.0":
+        return
+    assert known >= config.keys()
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    read = CLASSES[method].from_pretrained(str(tmp_path))
+    assert set(read.target_modules) == {"q_proj", "down_proj"}
+    assert read.peft_type == config["peft_type"]
 
 
 def test_our_config_has_every_key_and_no_other() -> None:

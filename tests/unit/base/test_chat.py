@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, normalizers, processors, trainers
+from tokenizers import Tokenizer, processors
 from transformers import AutoTokenizer
 
 from pipeline.base.errors import UserError
@@ -23,8 +23,9 @@ from tests.support.prompts import (
     make_base,
     messages_of,
     reference,
+    spaced_base,
 )
-from tests.support.tiny import CHATML, SPECIAL, TEXT
+from tests.support.tiny import CHATML
 
 
 @pytest.mark.parametrize("thinking", ["template", "on", "off"])
@@ -149,25 +150,6 @@ def test_a_template_that_does_not_open_the_reply_is_refused(tmp_path: Path) -> N
     base = make_base(tmp_path, CHATML.replace("{% if add_generation_prompt %}", "{% if false %}"))
     with pytest.raises(UserError, match=r"have to write '<\|im_start\|>assistant\\n' itself"):
         chat_of(base)
-
-
-def spaced_base(folder: Path, template: str) -> Path:
-    """A vocabulary in the manner of SentencePiece: a space goes before every text."""
-    base = make_base(folder, template)
-    tokenizer = Tokenizer(models.BPE(unk_token="<|endoftext|>", byte_fallback=True))
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    )
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    alphabet = sorted(set("".join(TEXT) + SYSTEM + PROBLEM + SOLUTION + "<>/|_\n▁"))
-    trainer = trainers.BpeTrainer(
-        vocab_size=200, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator([], trainer)
-    tokenizer.save(str(base / "tokenizer.json"))
-    return base
 
 
 def test_no_space_comes_between_a_line_end_and_the_reply(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_any_trace_comes_back(row: Trace) -> None:
         PROBLEM,
         Trace("1f", "p", "4", "", "s", "f", "f:1", 12, "1f", "hard", 0.25, 1.0),
         Dropped("f:1", "f", "no-box", "", "the start"),
-        Sample("1f", 0, "p", "r", 3, False, "4", "4", True, "match-exact"),
+        Sample("1f", 0, "main", "p", "r", 3, False, "4", "4", True, "match-exact"),
     ],
 )
 def test_rows_go_through_a_file(tmp_path: Path, row: Any) -> None:
@@ -81,8 +81,15 @@ def test_a_missing_field_and_a_row_that_is_no_object_are_refused() -> None:
         from_line(Problem, json.dumps([value]), "x")
 
 
+def test_a_sample_of_a_version_without_variants_is_refused() -> None:
+    sample = fields_of(Sample("1f", 0, "main", "p", "r", 3, False, "4", "4", True, "match-exact"))
+    del sample["variant"]
+    with pytest.raises(UserError, match=r"samples\.jsonl:1: missing field `variant`"):
+        from_line(Sample, json.dumps(sample), "samples.jsonl:1")
+
+
 def test_true_is_no_number_and_one_is_not_true() -> None:
-    sample = fields_of(Sample("1f", 0, "p", "r", 3, False, "4", "4", True, "match-exact"))
+    sample = fields_of(Sample("1f", 0, "main", "p", "r", 3, False, "4", "4", True, "match-exact"))
     with pytest.raises(UserError, match="`tokens` = True"):
         from_line(Sample, json.dumps(sample | {"tokens": True}), "x")
     with pytest.raises(UserError, match="`correct` = 1"):

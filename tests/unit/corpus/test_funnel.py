@@ -17,8 +17,8 @@ from pipeline.corpus.funnel import (
     read_tally,
     write_tally,
 )
-from pipeline.corpus.strict_json import Row
-from pipeline.corpus.text import RowFault
+from pipeline.corpus.rows.strict_json import Row
+from pipeline.corpus.rows.text import RowFault
 
 
 def tally(good: int, bad: int, reason: str = "not-json") -> SourceTally:

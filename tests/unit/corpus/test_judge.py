@@ -11,11 +11,11 @@ import pytest
 from pipeline.base.params_corpus import SourceParams
 from pipeline.base.records import Dropped, Trace, problem_id, read_rows
 from pipeline.corpus import judge
-from pipeline.corpus.execution.shards import plan_shards
+from pipeline.corpus.copies.shard_store import read_text
 from pipeline.corpus.execution.watch import Watch, inline_watch, new_slots
 from pipeline.corpus.funnel import SourceTally, read_tally
 from pipeline.corpus.judge import JudgeJob, judge_shard, sign_earlier
-from pipeline.corpus.shard_store import read_text
+from pipeline.corpus.readers.cuts import plan_shards
 from tests.support.filtering import fresh, row, write_files
 from tests.support.settings import make_params
 from tests.support.tiny import write_tiny_tokenizer

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.base.chat import Chat
+from pipeline.base.prompt_variants import Prompts
 from pipeline.base.records import Dropped, Trace, read_rows
 from pipeline.corpus import settle
-from pipeline.corpus.decisions import HoldoutWish
-from pipeline.corpus.execution.shards import plan_shards
+from pipeline.corpus.copies.decisions import HoldoutWish
 from pipeline.corpus.execution.watch import Watch, new_slots
+from pipeline.corpus.readers.cuts import plan_shards
 from pipeline.corpus.settle import SettleJob, count_tokens, settle_shard
+from pipeline.packing.encoding import encode_documents
+from tests.support.closure import ROOT
 from tests.support.filtering import fresh, row, run_filter, write_files
+from tests.support.prompts import THINKING, chat_of, make_base, spaced_base
 from tests.support.settings import make_params
-from tests.support.tiny import write_tiny_tokenizer
+from tests.support.tiny import CHATML, write_tiny_tokenizer
+from tests.support.traces import make_trace
 
 PARAMS = make_params(**{"filter.max_unreadable_share": 1.0})
 
@@ -36,6 +42,48 @@ def test_tokens_are_those_of_prompt_reply_and_end(base: Path, tmp_path: Path) ->
     encoded = chat.encode(trace.problem, trace.thinking, trace.solution)
     assert trace.tokens == len(encoded.prompt) + len(encoded.reply)
     assert count_tokens(chat, [trace, trace]) == [trace.tokens] * 2
+
+
+def trained_tokens(base: Path, traces: list[Trace], **prompt: Any) -> list[int]:
+    """Tokens of each trace as it is packed."""
+    params = make_params(**{f"prompt.{key}": value for key, value in prompt.items()})
+    return [len(one.ids) for one in encode_documents(Prompts(base, params.prompt), traces, seed=0)]
+
+
+def real_traces() -> list[Trace]:
+    """The project's own pages, cut into problems, reasoning and replies at their blank lines."""
+    pieces = [
+        piece
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        for piece in page.read_text().split("\n\n")
+        if piece.strip()
+    ]
+    return [
+        make_trace(one, thinking=two if number % 2 else "", solution=f"\n{three} \\boxed{{3}}")
+        for number, (one, two, three) in enumerate(
+            zip(pieces, pieces[1:], pieces[2:], strict=False)
+        )
+    ]
+
+
+@pytest.mark.parametrize("thinking", ["template", "empty-prefill"])
+@pytest.mark.parametrize(
+    "make", [make_base, spaced_base, lambda folder, _: make_base(folder, THINKING)]
+)
+def test_counted_are_the_tokens_that_are_trained(
+    tmp_path: Path, make: Callable[[Path, str], Path], thinking: str
+) -> None:
+    traces = real_traces()
+    assert len(traces) > 300
+    base = make(tmp_path, CHATML)
+    counted = count_tokens(chat_of(base, thinking=thinking), traces)
+    assert counted == trained_tokens(base, traces, thinking=thinking)
+
+
+def test_so_it_is_with_the_embedded_tokenizer(embedded_base: Path) -> None:
+    traces = real_traces()
+    counted = count_tokens(chat_of(embedded_base), traces)
+    assert counted == trained_tokens(embedded_base, traces)
 
 
 def test_dropped_rows_of_both_steps_come_in_the_order_of_the_file(

@@ -49,6 +49,32 @@ def test_problems_are_lowered_to_the_share_and_said() -> None:
     assert more["problems"] == 64
 
 
+ASKED_TWICE = {
+    "prompt.variants": [
+        {"name": "bare", "weight": 1, "system": None, "instruction": "", "thinking": "template"}
+    ]
+}
+
+
+def test_variants_multiply_what_is_asked_and_shrink_the_panel() -> None:
+    tight = {"budget.hours": 20.0, "evaluation.max_new_tokens": 16384}
+    alone, said = evaluation_on(H200X1, **tight)
+    twice, why = evaluation_on(H200X1, **tight, **ASKED_TWICE)
+    # Two prompts have what one has in half the time.
+    half = {"budget.evaluation_share": make_params().budget.evaluation_share / 2}
+    assert twice == evaluation_on(H200X1, **tight, **half)[0]
+    assert 1 < twice["problems"] < alone["problems"]
+    assert any(f"Panel: {twice['problems']} problems × 2 prompts × 3 replies" in one for one in why)
+    assert any("or fewer prompt.variants leave room for more" in one for one in why)
+    assert not any("prompt" in one for one in said)
+
+
+def test_variants_take_twice_the_time_where_there_is_enough() -> None:
+    settings, why = evaluation_on(CPU_BF16, SMOLLM2, **ASKED_TWICE)
+    assert settings == evaluation_on(CPU_BF16, SMOLLM2)[0]
+    assert not any("lowered" in sentence for sentence in why)
+
+
 def test_one_problem_is_always_asked_and_the_risk_is_said() -> None:
     settings, why = evaluation_on(CPU_BF16, SMOLLM2, **{"budget.evaluation_share": 0.0})
     assert settings["problems"] == 1

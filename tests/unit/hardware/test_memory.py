@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import torch
 import transformers
 
 from pipeline.base.fingerprint import model_shape
+from pipeline.base.loading import DTYPES
 from pipeline.hardware.memory import (
     Part,
     Setting,
@@ -21,7 +21,11 @@ from pipeline.hardware.memory import (
     weights_bytes,
 )
 from pipeline.learning import attention
+from pipeline.learning.compiled import compile_layers, decoder_layers
+from pipeline.learning.methods import build_peft
+from pipeline.learning.model import add_lora
 from tests.support.machines import QWEN3_14B, SMOLLM2
+from tests.support.settings import make_params
 from tests.support.tiny import write_tiny_base
 
 BIG = Setting(
@@ -31,7 +35,7 @@ BIG = Setting(
     quantization="none",
     sequence_tokens=16384,
     micro_batch_sequences=1,
-    gradient_checkpointing=True,
+    recompute=1.0,
     loss_chunk_positions=2048,
     rank=64,
     targets="all-linear",
@@ -61,7 +65,7 @@ def test_weights_by_storage() -> None:
 
 def test_optimizer_states_of_rank_64() -> None:
     parts = table(BIG)
-    for name, size in (("adapter masters", 4), ("adapter gradients", 4), ("AdamW moments", 8)):
+    for name, size in (("adapter masters", 4), ("adapter gradients", 4), ("optimizer state", 8)):
         assert parts[name].gib == pytest.approx(256_901_120 * size / 2**30)
 
 
@@ -84,11 +88,10 @@ def test_only_the_larger_of_loss_and_block_is_counted() -> None:
 def test_every_choice_moves_the_need_the_right_way() -> None:
     need = needed_gib(training_parts(QWEN3_14B, BIG))
     for change in (
-        {"gradient_checkpointing": False},
+        {"recompute": 0.0},
         {"micro_batch_sequences": 2},
         {"compute_dtype": "float32"},
         {"ranks": 2},
-        {"grouped_attention": False},
     ):
         assert needed_gib(training_parts(QWEN3_14B, replace(BIG, **change))) > need, change
     for change in (
@@ -100,23 +103,27 @@ def test_every_choice_moves_the_need_the_right_way() -> None:
         assert needed_gib(training_parts(QWEN3_14B, replace(BIG, **change))) < need, change
 
 
-def kept_bytes(base: Path, layers: int, tokens: int, rank: int, autocast: bool) -> int:
-    """Bytes that a real PEFT model keeps for its backward pass, parameters apart."""
+def kept_bytes(base: Path, layers: int, tokens: int, setting: Setting) -> int:
+    """Bytes that a real model keeps for its backward pass, parameters apart."""
     config: Any = transformers.AutoConfig.from_pretrained(str(base))
     config.num_hidden_layers = layers
     config.layer_types = ["full_attention"] * layers
     config._attn_implementation = attention.DOCUMENTS
     attention.register()
-    dtype = torch.bfloat16 if autocast else torch.float32
+    dtype = DTYPES[setting.compute_dtype]
+    params = make_params(**{"train.rank": setting.rank}).train
     model: Any = transformers.AutoModelForCausalLM.from_config(config).to(dtype)
     model.requires_grad_(False)
     names = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj".split()
-    lora = peft.LoraConfig(r=rank, target_modules=names, task_type="CAUSAL_LM")
-    wrapped: Any = peft.get_peft_model(model, lora).train()
-    for parameter in wrapped.parameters():
-        if parameter.requires_grad:
-            parameter.data = parameter.data.float()
-    known = {parameter.untyped_storage().data_ptr() for parameter in wrapped.parameters()}
+    if setting.own_layers:
+        add_lora(model, params, names, "none")
+    else:
+        build_peft(model, params, names)
+    model.train()
+    if setting.compiled:
+        # The same partition as on a GPU, without its code.
+        compile_layers(decoder_layers(model), "aot_eager_decomp_partition")
+    known = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, torch.Tensor] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -127,19 +134,30 @@ def kept_bytes(base: Path, layers: int, tokens: int, rank: int, autocast: bool) 
 
     ids = torch.zeros((1, tokens), dtype=torch.long)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            wrapped.get_base_model().model(
-                input_ids=ids, use_cache=False, document_lengths=(tokens,)
-            )
+        with torch.autocast("cpu", torch.bfloat16, enabled=not setting.own_layers):
+            packing = attention.packing_of((tokens,), torch.device("cpu"))
+            model.model(input_ids=ids, use_cache=False, document_lengths=packing)
     return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3"])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_a_block_keeps_what_the_formula_says(tmp_path: Path, kind: str, dtype: str) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"compute_dtype": "float32"},
+        {"compute_dtype": "bfloat16"},
+        {"compute_dtype": "bfloat16", "own_layers": False},
+        {"compute_dtype": "bfloat16", "compiled": True, "grouped_attention": True},
+    ],
+    ids=["float32", "bfloat16", "autocast", "compiled"],
+)
+def test_a_block_keeps_what_the_formula_says(
+    tmp_path: Path, kind: str, change: dict[str, Any]
+) -> None:
     base = write_tiny_base(tmp_path, kind)
     tokens, rank = 96, 4
-    setting = replace(BIG, compute_dtype=dtype, rank=rank, grouped_attention=False)
-    two, three = (kept_bytes(base, n, tokens, rank, dtype == "bfloat16") for n in (2, 3))
+    setting = replace(BIG, rank=rank, **{"grouped_attention": False, **change})
+    torch._dynamo.reset()
+    two, three = (kept_bytes(base, n, tokens, setting) for n in (2, 3))
     measured = (three - two) / tokens
     assert layer_bytes_per_token(model_shape(base), setting) == pytest.approx(measured, rel=0.05)

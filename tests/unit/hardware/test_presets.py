@@ -47,7 +47,7 @@ def test_a_preset_fits_its_machine_and_its_time(name: str) -> None:
 def test_two_t4_cards_train_in_nf4_and_float16() -> None:
     training = planned("qwen3-14b-t4x2").training["training"]
     assert (training["quantization"], training["compute_dtype"]) == ("nf4", "float16")
-    assert (training["ranks"], training["sequence_tokens"]) == (2, 3072)
+    assert (training["ranks"], training["sequence_tokens"]) == (2, 12288)
     assert training["gradient_checkpointing"]
     assert training["steps_by_clock"] > 500
 

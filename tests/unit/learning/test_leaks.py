@@ -31,8 +31,9 @@ from pipeline.learning.attention import DOCUMENTS, register
 from pipeline.learning.data import PackedData, micro_batches
 from pipeline.learning.job import Job, read_job
 from pipeline.learning.loss import DocumentLoss
-from pipeline.learning.model import adapter_parameters, build
-from pipeline.learning.step import Scaler, Stepper, make_optimizer
+from pipeline.learning.model import build
+from pipeline.learning.optimizers import make_optimizer
+from pipeline.learning.step import Scaler, Stepper
 from tests.support.bins import Made, learnt_half, write_bins
 from tests.support.closure import ROOT
 from tests.support.packed import TWO_STAGES, TWO_TIERS, make_job, write_packed
@@ -172,7 +173,7 @@ def model_of(job: Job) -> Any:
     """The model as training builds it, with an adapter that does something."""
     model = build(job.base, job.params, job.training, "cpu")
     generator = torch.Generator().manual_seed(1)
-    for parameter in adapter_parameters(model).values():
+    for parameter in model.masters.values():
         noise = torch.randn(parameter.shape, generator=generator)
         parameter.data += 0.05 * noise
     return model
@@ -187,7 +188,7 @@ def update_by_step(
         loss,
         PackedData(job.data),
         masters,
-        make_optimizer(masters, job, device),
+        make_optimizer(parameters, job.params, device),
         device=device,
         rank=rank,
         ranks=ranks,
@@ -199,8 +200,8 @@ def update_by_step(
 
 def update_of_the_model(job: Job, rank: int = 0, ranks: int = 1) -> Update:
     model = model_of(job)
-    loss = DocumentLoss(model, job.training["loss_chunk_positions"])
-    return update_by_step(job, loss, adapter_parameters(model), rank, ranks)
+    loss = DocumentLoss(model.causal, job.training["loss_chunk_positions"])
+    return update_by_step(job, loss, model.masters, rank, ranks)
 
 
 def update_by_documents_alone(job: Job, bins: list[list[Made]]) -> Update:
@@ -216,7 +217,7 @@ def update_by_documents_alone(job: Job, bins: list[list[Made]]) -> Update:
         loss = cross_entropy(logits[learnt], tokens[1:][learnt], reduction="sum")
         (loss / trained).backward()
         summed += float(loss.detach())
-    gradients = {name: one.grad for name, one in adapter_parameters(model).items()}
+    gradients = {name: one.grad for name, one in model.masters.items()}
     return {"loss": summed / trained, **gradients}
 
 

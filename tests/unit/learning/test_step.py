@@ -17,14 +17,14 @@ import torch
 from pipeline.learning.data import PackedData
 from pipeline.learning.job import Job
 from pipeline.learning.loss import DocumentLoss
-from pipeline.learning.model import adapter_parameters, build
+from pipeline.learning.model import build
+from pipeline.learning.optimizers import make_optimizer
 from pipeline.learning.step import (
     STEADY_STEPS,
     NonFinite,
     Scaler,
     Stepper,
     Stopped,
-    make_optimizer,
 )
 from tests.support.packed import TWO_STAGES, TWO_TIERS, make_job, write_packed
 from tests.support.settings import make_params
@@ -62,14 +62,14 @@ def make_stepper(
     job: Job, *, rank: int = 0, ranks: int = 1, scale: float = 1.0, stop: bool = False
 ) -> Stepper:
     model = build(job.base, job.params, job.training, "cpu")
-    parameters = list(adapter_parameters(model).values())
+    parameters = list(model.masters.values())
     device = torch.device("cpu")
     return Stepper(
         job,
-        DocumentLoss(model, job.training["loss_chunk_positions"]),
+        DocumentLoss(model.causal, job.training["loss_chunk_positions"]),
         PackedData(job.data),
         parameters,
-        make_optimizer(parameters, job, device),
+        make_optimizer(model.masters, job.params, device),
         device=device,
         rank=rank,
         ranks=ranks,
@@ -169,7 +169,7 @@ def snapshot(stepper: Stepper) -> list[torch.Tensor]:
 
 def assert_untouched(stepper: Stepper, before: list[torch.Tensor]) -> None:
     assert all(torch.equal(a, b) for a, b in zip(before, snapshot(stepper), strict=True))
-    assert not stepper.optimizer.state
+    assert not stepper.optimizer.tensors()
 
 
 def poison(stepper: Stepper) -> None:

@@ -12,7 +12,7 @@ import torch
 from pipeline.base.errors import UserError
 from pipeline.base.loading import load_base
 from pipeline.measurement import engine
-from pipeline.measurement.engine import Reply, Request, Sampling, decode, end_ids
+from pipeline.measurement.engine import Reply, Request, Sampling, decode
 from tests.support.tiny import write_tiny_base
 
 VOCABULARY = 300
@@ -174,15 +174,65 @@ def test_the_cache_goes_by_the_name_that_forward_has() -> None:
     assert reply.ids == (3, 4, 5, 6)
 
 
-@pytest.mark.parametrize(("named", "ends"), [(None, {7}), (9, {7, 9}), ([9, 7, 8], {7, 8, 9})])
-def test_end_ids(named: Any, ends: set[int]) -> None:
-    class Config:
-        eos_token_id = named
+def with_variants(requests: list[Request], *names: str) -> list[Request]:
+    """All requests under `main`, then under each of the names with a prompt of its own."""
+    return requests + [
+        Request(one.problem, one.sample, (7, *one.prompt[1:]), name)
+        for name in names
+        for one in requests
+    ]
 
-    class Model:
-        generation_config = Config()
 
-    assert end_ids(Model(), 7) == ends
+def test_further_variants_leave_the_replies_to_main_as_they_are(model: Any) -> None:
+    requests = make_requests(count=5, samples=2)
+    sampling = make_sampling(temperature=0.9, top_p=0.9, end_ids=frozenset(range(40)))
+    alone = decode(model, requests, sampling, 4)
+    batches: list[int] = []
+    hook = model.register_forward_pre_hook(
+        lambda module, args, kwargs: batches.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    replies = decode(model, with_variants(requests, "zeta", "bare"), sampling, 4)
+    hook.remove()
+    assert replies[:10] == alone
+    assert [one.variant for one in replies] == ["main"] * 10 + ["zeta"] * 10 + ["bare"] * 10
+    places = [(one.problem, one.sample) for one in replies]
+    assert places[:10] == places[10:20] == places[20:]
+    assert max(batches) == 4
+
+
+def test_variants_have_streams_of_their_own_and_main_the_old_one(model: Any) -> None:
+    # The same prompt under three names: what differs is the stream alone.
+    prompt = make_requests(count=1)[0].prompt
+    requests = [Request("p", 0, prompt, name) for name in ("main", "bare", "closed")]
+    sampling = make_sampling(temperature=1.5)
+    replies = decode(model, requests, sampling, 3)
+    assert len({reply.ids for reply in replies}) == 3
+    assert [request.name for request in requests] == ["p/0", "p/0/bare", "p/0/closed"]
+    one = decode(model, [requests[1]], sampling, 1)
+    assert one == [replies[1]]
+
+
+def test_main_is_finished_before_a_variant_begins(model: Any) -> None:
+    requests = with_variants(make_requests(count=4), "bare")
+    calls = iter(range(10**6))
+    # Batches of two take a call before and one after each of 20 steps but the last.
+    replies = decode(model, requests, make_sampling(), 2, time_left=lambda: 50.0 - next(calls))
+    assert {reply.variant for reply in replies} == {"main"}
+    assert len(replies) == 4
+
+
+def test_out_of_memory_keeps_variants_apart(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = with_variants(make_requests(count=3), "bare")
+    expected = decode(model, requests, make_sampling(), 3)
+    original = engine._Run._decode_rows
+
+    def small_memory(run: Any, rows: list[Request]) -> None:
+        original(run, rows[:1])
+        if len(rows) > 1:
+            raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(engine._Run, "_decode_rows", small_memory)
+    assert decode(model, requests, make_sampling(), 3) == expected
 
 
 def test_replies_come_in_order(model: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.base.budget import DEADLINE_VARIABLE, start_session
 from pipeline.base.records import Problem
-from pipeline.measurement.panel import choose_problems, summary_line, time_share
+from pipeline.measurement.panel import choose_problems, summary_lines, time_share
 from tests.support.settings import make_params
 
 PROBLEMS = [Problem(f"{number:02d}", "q", "1", "panel", f"p:{number}") for number in range(30)]
@@ -65,4 +65,18 @@ def test_summary_says_when_time_ended_it() -> None:
         "label": "adapter", "problems": 3, "requested_problems": 9, "pass_at_1": 0.5, "k": 2,
         "best_of_k": 0.6667, "pass_at_1_interval": [0.1, 0.9], "ended_by": "time",
     }  # fmt: skip
-    assert "on 3 problems (9 were asked" in summary_line(scores)
+    (line,) = summary_lines(scores)
+    assert "on 3 problems (9 were asked" in line
+
+
+def test_every_variant_has_a_line_of_its_own() -> None:
+    bare = {
+        "problems": 9, "requested_problems": 9, "pass_at_1": 0.25, "k": 2, "best_of_k": 0.3,
+        "pass_at_1_interval": [0.1, 0.5], "ended_by": "complete",
+    }  # fmt: skip
+    none = {"problems": 0, "requested_problems": 9}
+    main = {**bare, "label": "base", "pass_at_1": 0.5, "variants": {"bare": bare, "late": none}}
+    first, second, third = summary_lines(main)
+    assert first.startswith("base: pass@1 0.500 [")
+    assert second.startswith("base, prompt bare: pass@1 0.250 [")
+    assert third == "base, prompt late: no problem of 9 was finished in time"

@@ -14,8 +14,9 @@ PROBLEM = Problem("p0", "What is 2 + 3?", "$5$", "panel", "panel.jsonl:1")
 
 def sample(name: str, number: int, **changes: Any) -> Sample:
     values: dict[str, Any] = {
-        "id": name, "sample": number, "prompt": "", "reply": "", "tokens": 10, "truncated": False,
-        "gold": "5", "answer": "5", "correct": True, "reason": "match-exact",
+        "id": name, "sample": number, "variant": "main", "prompt": "", "reply": "",
+        "tokens": 10, "truncated": False, "gold": "5", "answer": "5",
+        "correct": True, "reason": "match-exact",
     }  # fmt: skip
     return Sample(**{**values, **changes})
 
@@ -25,8 +26,9 @@ CUT = {"correct": False, "reason": "truncated", "answer": "", "truncated": True,
 
 
 def test_a_sample_carries_its_verdict() -> None:
-    made = make_sample(PROBLEM, 1, "prompt", r"It is \boxed{05}.", 7, False)
-    assert (made.id, made.sample, made.tokens, made.truncated) == ("p0", 1, 7, False)
+    made = make_sample(PROBLEM, 1, "bare", "prompt", r"It is \boxed{05}.", 7, False)
+    assert (made.id, made.sample, made.variant) == ("p0", 1, "bare")
+    assert (made.tokens, made.truncated) == (7, False)
     assert (made.answer, made.correct, made.reason) == ("05", True, "match-numeric")
 
 
@@ -40,7 +42,7 @@ def test_a_sample_carries_its_verdict() -> None:
 )
 def test_thinking_opened_by_the_prompt(prompt: str, reply: str, reason: str) -> None:
     problem = Problem("p0", "What is 2 + 3?", "5", "panel", "panel.jsonl:1")
-    made = make_sample(problem, 0, prompt, reply, 7, False)
+    made = make_sample(problem, 0, "main", prompt, reply, 7, False)
     assert made.reason == reason
     assert made.reply == reply
 

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.base.artifacts import sha256_file
 from pipeline.base.chat import Chat
+from pipeline.base.curriculum import Stage
 from pipeline.base.errors import UserError
 from pipeline.packing.buckets import Layout, lay_out
 from pipeline.packing.encoded import Encoded
@@ -30,7 +31,7 @@ def encoded(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Encoded:
 
 @pytest.fixture(scope="module")
 def layout(encoded: Encoded) -> Layout:
-    return lay_out(encoded, [128, 512], by_tier=True)
+    return lay_out(encoded, [128, 512], [Stage(128, 0.5), Stage(512, 0.5)])
 
 
 def test_unpacked_documents_and_masks_are_those_that_went_in(

@@ -103,7 +103,7 @@ def test_patterns_give_a_range_of_scales(base: Path, tmp_path: Path) -> None:
         ({"layer_replication": [[0, 4], [2, 5]]}, "`layer_replication` = "),
         ({"lora_bias": True}, "`lora_bias` = true"),
         ({"modules_to_save": ["lm_head"]}, "`modules_to_save` = "),
-        ({"peft_type": "LOKR"}, '`peft_type` = "LOKR"'),
+        ({"peft_type": "VERA"}, '`peft_type` = "VERA"'),
     ],
 )
 def test_what_0_9_0_would_lose_is_refused(
@@ -139,7 +139,7 @@ def test_sources_that_hold_no_whole_adapter_are_refused(base: Path, tmp_path: Pa
     with pytest.raises(UserError, match=r"F32\[0\]"):
         export_folder(source, tmp_path / "out", "bfloat16")
     save_file({"model.norm.weight": torch.zeros(1)}, source / WEIGHTS_FILE)
-    with pytest.raises(UserError, match="no LoRA tensor"):
+    with pytest.raises(UserError, match="no tensor of an adapter"):
         export_folder(source, tmp_path / "out", "bfloat16")
     (source / WEIGHTS_FILE).write_bytes(b"torn")
     with pytest.raises(UserError, match="damaged"):

@@ -76,8 +76,10 @@ def test_zero_is_not_the_neutral_false() -> None:
 
 
 def test_other_types_are_refused_by_their_type() -> None:
-    with pytest.raises(UserError, match='`peft_type` = "ADALORA"'):
-        restrict({**GOOD, "peft_type": "ADALORA", "beta1": 0.85}, "here")
+    with pytest.raises(UserError, match='`peft_type` = "VERA"'):
+        restrict({**GOOD, "peft_type": "VERA"}, "here")
+    with pytest.raises(UserError, match=r"`peft_type` = \["):
+        restrict({**GOOD, "peft_type": ["LORA"]}, "here")
 
 
 def test_a_config_of_ours_is_sane() -> None:

@@ -37,7 +37,7 @@ BROKEN: dict[str, tuple[Break, str, str]] = {
     "rank 65 by a pattern": (in_config(rank_pattern={"q_proj": 65}), "config-rank", "rank 65"),
     "unknown key": (in_config(lora_magic=None), "config-keys", "'lora_magic' = None"),
     "newer key": (in_config(layer_replication=None), "config-keys", "layer_replication"),
-    "other type": (in_config(peft_type="LOHA"), "peft-type", "'LOHA'"),
+    "other type": (in_config(peft_type="VERA"), "peft-type", "'VERA'"),
     "custom mapping": (in_config(auto_mapping={"x": 1}), "config-values", "auto_mapping"),
     "full modules": (in_config(modules_to_save=["lm_head"]), "config-values", "modules_to_save"),
     "all-linear": (in_config(target_modules="all-linear"), "config-values", "all-linear"),

@@ -82,6 +82,14 @@ def test_any_curve_stays_inside_the_card(losses: list[float]) -> None:
     assert all(0 < x < WIDTH and 0 < y < HEIGHT for x, y in corners(svg, "smooth"))
 
 
+@pytest.mark.parametrize("losses", [[0.0, 5e-324], [1e-300, 1e-300], [1.0, 1.0 + 2**-52]])
+def test_a_curve_that_only_rounding_bends_is_flat(losses: list[float]) -> None:
+    svg = loss_chart([1, 2], losses, "Loss")
+    (_, first), (_, last) = corners(svg, "raw")
+    assert first == pytest.approx(last)
+    assert len(svg) < 4000
+
+
 @given(st.floats(-1e6, 1e6), st.floats(0.001, 1e6))
 def test_ticks_cover_the_range_in_even_round_steps(low: float, width: float) -> None:
     found = ticks(low, low + width)

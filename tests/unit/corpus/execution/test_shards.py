@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +12,7 @@ from pipeline.base.errors import UserError
 from pipeline.corpus.execution.shards import (
     Shard,
     line_shards,
-    opens_array,
-    plan_shards,
+    read_shard_batches,
     read_shard_lines,
 )
 
@@ -85,56 +82,16 @@ def test_a_file_that_shrank_ends_early(tmp_path: Path) -> None:
     assert list(read_shard_lines(shard)) == [b"a\n"]
 
 
-@pytest.mark.parametrize(
-    ("content", "array"),
-    [
-        (b'[{"a": 1},\n{"a": 2}]\n', True),
-        (b'\n[{"a": 1}]\n', True),
-        (b'\xef\xbb\xbf[\n{"a": 1}]', True),
-        (b'["a", 1]\n["b", 2]\n', False),
-        (b'{"a": [1]}\n[]\n', False),
-        (b"", False),
-    ],
-)
-def test_an_array_in_a_file_of_lines_is_one_shard(
-    tmp_path: Path, content: bytes, array: bool
-) -> None:
-    path = write(tmp_path, content)
-    assert opens_array(path) == array
-    shards = plan_shards([(path, "s", 0)], 4)
-    assert (spans(shards) == [(0, len(content), 1)]) == (array or not content)
-
-
-def test_parquet_is_cut_between_row_groups(tmp_path: Path) -> None:
-    path = tmp_path / "in.parquet"
-    pyarrow.parquet.write_table(pyarrow.table({"a": list(range(10))}), path, row_group_size=3)
-    assert spans(plan_shards([(path, "s", 0)], 1)) == [(0, 1, 0), (1, 2, 3), (2, 3, 6), (3, 4, 9)]
-    sizes = [shard.bytes for shard in plan_shards([(path, "s", 0)], 1)]
-    pair = max(sizes[0] + sizes[1], sizes[2] + sizes[3])
-    assert spans(plan_shards([(path, "s", 0)], pair)) == [(0, 2, 0), (2, 4, 6)]
-    assert spans(plan_shards([(path, "s", 0)], 10**9)) == [(0, 4, 0)]
-
-
-def test_parquet_without_rows_is_one_shard(tmp_path: Path) -> None:
-    path = tmp_path / "in.parquet"
-    pyarrow.parquet.ParquetWriter(path, pyarrow.schema([("a", pyarrow.int64())])).close()
-    assert spans(plan_shards([(path, "s", 0)], 1)) == [(0, 0, 0)]
-
-
-def test_files_are_numbered_through_and_know_their_entry(tmp_path: Path) -> None:
-    lines = write(tmp_path, b"a\nb\n")
-    packed = write(tmp_path, b"\x1f\x8b...", "b.jsonl.gz")
-    whole = write(tmp_path, b"[{}, {}]", "c.json")
-    shards = plan_shards([(lines, "x", 0), (packed, "y", 0), (whole, "z", 1)], 2)
-    assert [(s.number, s.source, s.entry, s.bytes) for s in shards] == [
-        (0, "x", 0, 2), (1, "x", 0, 2), (2, "y", 0, 5), (3, "z", 1, 8),
-    ]  # fmt: skip
-
-
-def test_a_missing_file_and_a_broken_one_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no\.jsonl: file not found"):
-        plan_shards([(tmp_path / "no.jsonl", "s", 0)], 10)
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="dvc repro"):
         line_shards(tmp_path / "no.jsonl", 10)
-    with pytest.raises(UserError, match=r"bad\.parquet: Parquet cannot be read"):
-        plan_shards([(write(tmp_path, b"PAR1 not", "bad.parquet"), "s", 0)], 10)
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_batches_are_the_lines_of_the_shard_and_no_others(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"".join(b"%d\n" % 7**number for number in range(50)) + b"no end")
+    for shard in line_shards(path, 100):
+        batches = list(read_shard_batches(shard, count))
+        assert all(0 < len(batch) <= count for batch in batches)
+        assert [line for batch in batches for line in batch] == list(read_shard_lines(shard))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.corpus.overlap.hashing import OPERATOR, cut, run_hashes
+from pipeline.corpus.overlap.hashing import OPERATOR, cut
 from pipeline.corpus.overlap.tokens import (
     OPERATORS,
     is_number,
@@ -61,16 +61,37 @@ def test_windows_are_the_ngrams(problems: list[str], size: int) -> None:
         runs = [(place, run) for place, one in enumerate(wanted) for run in ngrams(one, size)]
         hashes, places = tokens.windows(size)
         assert places.tolist() == [place for place, _ in runs]
-        assert hashes.tolist() == run_hashes([run for _, run in runs]).tolist()
+        assert one_to_one(hashes.tolist(), [" ".join(run) for _, run in runs])
 
 
 @given(PROBLEMS)
 def test_wholes_are_hashes_of_all_tokens(problems: list[str]) -> None:
-    wanted = [tokens_of(problem) for problem in problems]
-    hashes = cut(problems).wholes(len(problems))
-    known = run_hashes(wanted)
-    known[[not tokens for tokens in wanted]] = 0
-    assert hashes.tolist() == known.tolist()
+    texts = [" ".join(tokens_of(problem)) for problem in problems]
+    hashes = cut(problems).wholes(len(problems)).tolist()
+    assert one_to_one(hashes, texts)
+    assert [one == 0 for one in hashes] == [not text for text in texts]
+
+
+@given(PROBLEMS, st.integers(1, 5))
+def test_hashes_do_not_depend_on_the_rest_of_the_batch(problems: list[str], size: int) -> None:
+    whole, alone = cut(problems), [cut([problem]) for problem in problems]
+    hashes = [one for tokens in alone for one in tokens.windows(size)[0].tolist()]
+    assert whole.windows(size)[0].tolist() == hashes
+    wholes = [tokens.wholes(1)[0] for tokens in alone]
+    assert whole.wholes(len(problems)).tolist() == wholes
+
+
+@given(PROBLEMS, st.data())
+def test_a_part_of_a_batch_is_cut_as_it_is_alone(problems: list[str], data: st.DataObject) -> None:
+    chosen = data.draw(st.sets(st.integers(0, len(problems) - 1)))
+    rows = np.array(sorted(chosen), np.int64)
+    found = cut(problems).only(rows, len(problems))
+    if chosen:
+        alone = cut([problems[row] for row in sorted(chosen)])
+        assert found.hashes.tolist() == alone.hashes.tolist()
+        assert found.problem.tolist() == alone.problem.tolist()
+    else:
+        assert len(found.hashes) == 0
 
 
 def test_a_batch_larger_than_the_tables_of_powers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.corpus.overlap.classes import classify
@@ -37,6 +37,18 @@ TAIL = "where m and n are relatively prime positive integers, find the value of 
             "The value of $z$ varies inversely as $\\sqrt w$ and when $w=9$, $z=8$. What is $w$?",
             "The value of $y$ varies inversely as $\\sqrt x$ and when $x=24$, $y=15$. What is $x$?",
             "edited",
+            ("masked",),
+        ),
+        (
+            "Let $f(x) = 2x-7$ and $g(x) = x+8$. What is the value of $g(f(5)-6)$?",
+            "Let $f(x) = 2x-3$ and $g(x) = x+1$. What is the value of $g(f(5)-1)$?",
+            "edited",
+            ("masked",),
+        ),
+        (
+            "If $4^8=1^x$, what is the value of $x$?",
+            "If $2^8=4^x$, what is the value of $x$?",
+            "review",
             ("masked",),
         ),
         (
@@ -111,6 +123,7 @@ def verdict_name(pair: Pair) -> str | None:
     return None if verdict is None else verdict.name
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_text_can_be_compared_equals_itself_and_survives_json(one: str, other: str) -> None:
     index = index_of(one, size=3)

@@ -14,6 +14,7 @@ from pipeline.corpus.execution.shards import line_shards
 from pipeline.corpus.overlap.cosines import NEIGHBOURS, write_cosines
 from pipeline.corpus.overlap.search import (
     IDS,
+    SIZES,
     SUSPECTS,
     SearchJob,
     Suspicion,
@@ -50,6 +51,8 @@ def test_suspects_and_ids(job: SearchJob) -> None:
     assert [one.problem for one in found] == [LONG, PROBLEMS[4]]
     assert ids == [int(make_trace(one).id, 16) for one in PROBLEMS]
     assert found[0].id == ids[1]
+    lines = Path("kept.jsonl").read_bytes().splitlines(keepends=True)
+    assert np.load(SIZES).tolist() == [len(line) for line in lines]
 
 
 def test_a_batch_that_ended_a_worker_is_searched_row_by_row(job: SearchJob) -> None:

@@ -6,19 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.corpus.overlap.shared_runs import longest_run, shares_run
 from pipeline.corpus.overlap.similarity import (
     Alphabet,
     Least,
     Scores,
     compare,
     content_of,
-    longest_run,
     ratio,
     shape_of,
+    with_run,
 )
 from pipeline.corpus.overlap.tokens import tokens_of
 
-NO_LIMIT = Least(0, 0.0, 0.0, 0.0)
+NO_LIMIT = Least(1, 1, 0.0, 0.0, 0.0)
 
 
 def scores(protected: str, training: str, least: Least = NO_LIMIT) -> Scores | None:
@@ -59,6 +60,42 @@ def test_ratio_and_run_by_definition(one: str, other: str) -> None:
     assert one[start : start + length] in other
 
 
+@given(st.text("ab", max_size=14), st.text("ab", max_size=14), st.integers(1, 9))
+def test_sharing_a_run_by_definition(one: str, other: str, size: int) -> None:
+    assert shares_run(one, other, size) == (plain_run(one, other) >= size)
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_a_shared_run_is_seen_wherever_it_stands(size: int) -> None:
+    run = "abcdefghi"[:size]
+    for before in range(12):
+        one, other = f"{'x' * before}{run}{'x' * 3}", f"yy{run}y"
+        assert shares_run(one, other, size)
+        assert shares_run(other, one, size)
+        assert not shares_run(one, other, size + 1)
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=40), st.data())
+def test_the_first_longest_run_is_found(words: list[str], data: st.DataObject) -> None:
+    one, other = "".join(words), data.draw(st.text("abcdefgh", max_size=40))
+    start, length = longest_run(one, other)
+    assert length == plain_run(one, other)
+    assert not any(one[left : left + length] in other for left in range(start))
+
+
+def test_a_run_too_short_for_every_rule_is_left_out_and_can_be_added() -> None:
+    texts = "red ships sail to 3 ports", "red ships sail to 4 ports"
+    alphabet = Alphabet()
+    mine = shape_of(tokens_of(texts[0]), alphabet, learn=True)
+    theirs = shape_of(tokens_of(texts[1]), alphabet)
+    found = compare(mine, theirs, Least(13, 8, 0.6, 0.6, 0.58))
+    assert found is not None
+    assert (found.run, found.run_share, found.run_content) == (0, 0, 0)
+    full = with_run(found, mine, theirs)
+    assert (full.run, full.run_share, full.run_content) == (4, 4 / 6, 2)
+    assert (full.lcs, full.masked) == (found.lcs, found.masked)
+
+
 def test_scores_of_an_edit() -> None:
     found = scores(
         "Tom has 4 apples and x pears, 1 rotten", "Tom has 5 apples and y pears, 1 rotten"
@@ -79,7 +116,7 @@ def test_words_of_the_training_problem_alone_never_match() -> None:
 
 
 def test_a_pair_below_every_limit_is_not_scored() -> None:
-    least = Least(13, 0.6, 0.6, 0.58)
+    least = Least(13, 8, 0.6, 0.6, 0.58)
     assert scores("apples pears 3", "plums pears 4 cherries and much more", least) is None
     assert scores("apples pears 3", "apples pears 4", least) is not None
 

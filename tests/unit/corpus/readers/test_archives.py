@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.corpus.sources import read_rows_of
-from pipeline.corpus.strict_json import UNREADABLE, Row
+from pipeline.corpus.readers.sources import read_rows_of
+from pipeline.corpus.rows.strict_json import UNREADABLE, Row
 
 ROWS = [
     {"problem": f"What is {n} + {n}?", "note": hashlib.sha256(str(n).encode()).hexdigest()}

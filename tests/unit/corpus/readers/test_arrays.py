@@ -8,12 +8,13 @@ import tracemalloc
 from typing import BinaryIO
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.corpus.execution.watch import Watch, new_slots
 from pipeline.corpus.readers import arrays, window
 from pipeline.corpus.readers.arrays import read_values, shape_of
-from pipeline.corpus.strict_json import Row
+from pipeline.corpus.rows.strict_json import Row
 
 GOOD = {"problem": 'What "is" {2} + [2]\\?', "answer": "4"}
 LINE = json.dumps(GOOD)
@@ -38,6 +39,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "PIECE_BYTES", 3)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     rows=st.lists(st.dictionaries(st.just("k"), JSON), max_size=4),
     indent=st.sampled_from([0, None]),
@@ -125,6 +127,29 @@ def test_a_row_above_the_limit_is_passed_over(monkeypatch: pytest.MonkeyPatch) -
     assert faults(rows) == [("x#1", "too-large")]
     assert [row.value for row in rows] == [GOOD, None, GOOD]
     assert faults(read(f"[{LINE}, {large[:-3]}")) == [("x#1", "not-json")]
+
+
+@given(value=JSON.filter(lambda one: isinstance(one, dict | list | str)), piece=st.integers(1, 9))
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_a_row_to_be_dropped_is_passed_over_whatever_the_pieces(value: object, piece: int) -> None:
+    text = f"[{LINE}, {json.dumps(value, ensure_ascii=False)}, {LINE}]"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window, "PIECE_BYTES", piece)
+        watch = Watch(new_slots(), {1: "timeout"})
+        rows = list(read_values(io.BytesIO(text.encode()), "x", watch))
+    assert faults(rows) == [("x#1", "timeout")]
+    assert [row.value for row in rows] == [GOOD, None, GOOD]
+    assert rows[1].text == json.dumps(value, ensure_ascii=False)[:2000]
+
+
+def test_a_row_to_be_dropped_is_not_held() -> None:
+    text = f'[{{"t": "{"x" * 2**25}"}}, {LINE}]'.encode()
+    tracemalloc.start()
+    rows = list(read_values(io.BytesIO(text), "x", Watch(new_slots(), {0: "memory"})))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [row.value for row in rows] == [None, GOOD]
+    assert peak < 2**23
 
 
 def test_memory_does_not_grow_with_the_file() -> None:

@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 
 import pytest
 
+from pipeline.corpus.execution.watch import Watch, new_slots
 from pipeline.corpus.readers import lines
 from pipeline.corpus.readers.lines import read_lines
 
@@ -79,12 +80,13 @@ def test_a_range_of_a_file_keeps_its_line_numbers() -> None:
     assert [row.origin for row in rows] == ["x:2", "x:4"]
 
 
-def test_a_skipped_row_is_not_parsed_and_keeps_its_place() -> None:
+def test_a_row_to_be_dropped_is_not_parsed_and_keeps_its_place() -> None:
     lines = b'{"a": 1}\n\n[[[[not even json\n{"a": 3}\n'
-    rows = list(read_lines(io.BytesIO(lines), "f", skip={1}))
+    rows = list(read_lines(io.BytesIO(lines), "f", watch=Watch(new_slots(), {1: "crash"})))
     assert [row.origin for row in rows] == ["f:1", "f:3", "f:4"]
-    assert [(row.value, row.fault) for row in rows] == [
+    assert [(row.value, row.fault and row.fault.reason) for row in rows] == [
         ({"a": 1}, None),
-        (None, None),
+        (None, "crash"),
         ({"a": 3}, None),
     ]
+    assert rows[1].excerpt == "[[[[not even json"

@@ -12,7 +12,7 @@ import pytest
 from pipeline.base.errors import UserError
 from pipeline.corpus.readers.kinds import ending_of
 from pipeline.corpus.readers.places import data_files
-from pipeline.corpus.sources import read_rows_of
+from pipeline.corpus.readers.sources import read_rows_of
 
 
 def put(folder: Path, *names: str) -> None:

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.base.errors import UserError
-from pipeline.corpus.sources import read_rows_of
-from pipeline.corpus.strict_json import Row
+from pipeline.corpus.readers.sources import read_rows_of
+from pipeline.corpus.rows.strict_json import Row
 
 TABLE = pa.table({"problem": [f"What is {n}?" for n in range(1000)], "answer": list(range(1000))})
 VALUES = TABLE.to_pylist()

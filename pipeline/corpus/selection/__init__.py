@@ -1,0 +1,1 @@
+"""Which clean traces are trained within the budget: order, quotas, diversity, a report."""
