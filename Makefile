@@ -23,7 +23,7 @@ export HF_HUB_DISABLE_TELEMETRY = 1
 export DO_NOT_TRACK = 1
 export DVC_NO_ANALYTICS = 1
 
-.PHONY: help setup train test check verify inspect evaluate report use bundle lock contract-env clean
+.PHONY: help setup train test check verify blend inspect diagnose evaluate report use bundle lock contract-env clean
 
 help: ## show this list
 	@echo "make TARGET [PYTHON=/path/to/python: use this environment, install nothing]"
@@ -44,8 +44,14 @@ check: ## ruff and mypy
 verify: ## check the published adapter against the contract, or ADAPTER=folder BASE=folder
 	@$(ENV) && python -m pipeline.verify $(if $(ADAPTER),--adapter "$(ADAPTER)" $(if $(BASE),--base "$(BASE)"),--published)
 
+blend: ## ADAPTERS="a b" OUT=folder: one adapter of several (WEIGHTS="3 1" ALPHA=0.7 BASE=folder)
+	@$(ENV) && python -m pipeline.blend $(ADAPTERS) --out "$(OUT)" $(if $(WEIGHTS),--weights $(WEIGHTS)) $(if $(ALPHA),--alpha "$(ALPHA)") $(if $(BASE),--base "$(BASE)")
+
 inspect: ## N=3: packed sequences with what is trained, on the terminal and in work/inspect.html
 	@$(ENV) && python -m pipeline.inspect $(if $(N),--bins "$(N)")
+
+diagnose: ## what is wrong with RUN=folder, or with CONFIG= PROFILE= LOG= (one or more)
+	@$(ENV) && python -m pipeline.diagnose $(if $(RUN),"$(RUN)") $(if $(CONFIG),--config "$(CONFIG)") $(if $(PROFILE),--profile "$(PROFILE)") $(if $(LOG),--log "$(LOG)") $(if $(OUT),--out "$(OUT)")
 
 evaluate: ## only what an evaluation of the adapter needs
 	@./train.sh evaluate

@@ -28,7 +28,7 @@ report         the JSON files of all stages            report/loss.svg, results.
                                                        adapter_card.md
 
 Not stages: configure (params.yaml), clock (runs/clock.json) and publish (adapter/,
-run_summary.json), which train.sh runs around them.
+run_summary.json), which train.sh runs around them; gym (tasks about broken runs), by hand.
 
 Rooms (folders) talk through these files, never through imports: a room imports
 `base` alone, a stage imports rooms and `base`, `base` imports nothing else.

@@ -16,8 +16,10 @@ from typing import Any
 
 from pipeline.base.artifacts import read_json
 from pipeline.base.budget import Budget, open_budget
+from pipeline.base.errors import UserError
 from pipeline.base.params import Params
 from pipeline.base.stage import run_stage
+from pipeline.hardware.doctor.failure import ENDED, failure_line
 from pipeline.learning.checkpoint import best_scored, discard_old, reject_damaged, step_of
 from pipeline.learning.job import Job, describe, read_journal, start_journal
 from pipeline.learning.record import method_name, write_results
@@ -119,11 +121,16 @@ def main(params: Params) -> None:
     budget = open_budget(ROOT, params.budget.hours)
     if not is_finished(job):
         refuse_second()
+        (job.run / ENDED).unlink(missing_ok=True)
         attempt = record_attempt(job, devices)
         started = time.time()
         publisher = Publisher(job, params, budget, devices, attempt)
         supervisor = Supervisor(job, publisher, budget.beat, publisher.next_attempt)
-        supervisor.run(stop_time(params, budget), last_save_reserve(params))
+        try:
+            supervisor.run(stop_time(params, budget), last_save_reserve(params))
+        except (UserError, RuntimeError, OSError) as error:
+            say(failure_line(job.run, str(error)))
+            raise
         print(f"train: attempt {publisher.attempt} took {time.time() - started:.0f} s", flush=True)
     record = write_results(job, devices, attempts_so_far(job), OUT)
     print(

@@ -4,7 +4,8 @@ Reads work/export/adapter/, work/prepare/base.json and work/train/train.json;
 writes work/verify/contract.json; exits with 1 when a term is broken. Run it with
 `dvc repro verify` or `python -m pipeline.verify`. By hand, without the DAG:
 `python -m pipeline.verify --published` judges adapter/ and run_summary.json,
-`python -m pipeline.verify --adapter DIR [--base DIR] [--json FILE]` any adapter.
+`python -m pipeline.verify --adapter DIR [--base DIR] [--json FILE]` any adapter. With
+`--static` neither torch nor the base's weights are read.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from pipeline.base.artifacts import read_json, write_json
 from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, UserError
 from pipeline.base.params import Params, VerifyParams, load_params
 from pipeline.base.stage import run_stage
-from pipeline.release.case import Case
+from pipeline.release.case import BASE_RECORD, Case, recorded_base
 from pipeline.release.contract import table, verify_adapter
 from pipeline.release.publish import published_summary
 from pipeline.release.run_summary import ADAPTER, SUMMARY_FILE
 
-BASE_RECORD = Path("work/prepare/base.json")
 TRAIN_RECORD = Path("work/train/train.json")
 EXPORTED = Path("work/export/adapter")
 OUT = Path("work/verify/contract.json")
@@ -60,15 +60,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     which.add_argument("--adapter", type=Path, help="folder of any adapter")
     which.add_argument("--published", action="store_true", help="adapter/ and run_summary.json")
     parser.add_argument("--base", type=Path, help="folder of its base (default: this project's)")
+    parser.add_argument("--static", action="store_true", help="read headers only, load nothing")
     parser.add_argument("--json", type=Path, help="also write the result to this file")
     return parser.parse_args(arguments)
-
-
-def recorded_base() -> Path:
-    """The base that this project's data was made for."""
-    if not BASE_RECORD.is_file():
-        raise UserError(f"{BASE_RECORD}: file not found", "Run `make train`, or give BASE=folder.")
-    return Path(read_json(BASE_RECORD)["path"])
 
 
 def chosen_case(options: argparse.Namespace, limits: VerifyParams) -> Case:
@@ -89,7 +83,8 @@ def command(arguments: list[str]) -> int:
     try:
         options = parse(arguments)
         case = chosen_case(options, load_params(Path("params.yaml")).verify)
-        return EXIT_OK if report(verify_adapter(case), options.json) else EXIT_FAILED
+        contract = verify_adapter(case, loading=not options.static)
+        return EXIT_OK if report(contract, options.json) else EXIT_FAILED
     except UserError as error:
         print(f"verify: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT

@@ -21,7 +21,8 @@ ROOMS = {
 }  # fmt: skip
 LIGHT_STAGES = [
     "params", "prepare", "probe", "filter", "semantic", "decontaminate", "plan", "select",
-    "tokenize", "train", "report", "clock", "configure", "inspect", "publish",
+    "tokenize", "train", "report", "blend", "clock", "configure", "diagnose", "gym", "inspect",
+    "publish",
 ]  # fmt: skip
 HEAVY = {"torch", "transformers", "peft", "datasets"}
 DISTRIBUTIONS = {"huggingface_hub": "huggingface-hub", "ruamel": "ruamel-yaml"}

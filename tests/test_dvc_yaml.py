@@ -47,7 +47,7 @@ def test_stages_stand_in_the_order_of_the_flow() -> None:
 
 
 def test_every_stage_file_is_a_stage() -> None:
-    commands = {"clock", "configure", "inspect", "publish", "unlock"}
+    commands = {"blend", "clock", "configure", "diagnose", "gym", "inspect", "publish", "unlock"}
     files = {path.stem for path in (ROOT / "pipeline").glob("*.py")} - {"__init__"} - commands
     assert files == set(FLOW)
 

@@ -58,18 +58,22 @@ _CLOSERS = {"(": ")", "[": "]"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Value:
-    """One value: its comparable key, and what may be said or left unsaid with it."""
+class Value:
+    """One value: its comparable key (or bare text), and what may be said or unsaid with it."""
 
     key: str
     label: str = ""
     unit: str = ""
     base: str = ""
 
-    def agrees(self, other: _Value) -> bool:
-        """Equal keys; a label, unit or base counts only if both answers state one."""
+    def agrees(self, other: Value) -> bool:
+        """Equal keys, and marks that agree."""
+        return self.key == other.key and self.marks_agree(other)
+
+    def marks_agree(self, other: Value) -> bool:
+        """A label, unit or base counts only if both answers state one."""
         pairs = ((self.label, other.label), (self.unit, other.unit), (self.base, other.base))
-        return self.key == other.key and all(a == b or not a or not b for a, b in pairs)
+        return all(a == b or not a or not b for a, b in pairs)
 
 
 def is_readable(text: str) -> bool:
@@ -115,7 +119,20 @@ def same_answer(answer: str, gold: str) -> str | None:
     return "match-numeric" if numeric else "match-normalised"
 
 
-def _split(text: str, *separators: str) -> list[str]:
+def integer_of(text: str) -> int | None:
+    r"""The integer that an answer is: `033`, `33.0`, `x=33` and `33^\circ` are 33; else None.
+
+    None for lists, for other numbers and for a number in a stated base.
+    """
+    if len(text) > MAX_CHARACTERS:
+        return None
+    values = _values(normalise_answer(text))
+    if len(values) != 1 or values[0].base or not re.fullmatch(r"-?[0-9]+", values[0].key):
+        return None
+    return int(values[0].key)
+
+
+def split_outside(text: str, *separators: str) -> list[str]:
     """Parts between separators that lie outside all brackets and braces."""
     parts, depth, start = [], 0, 0
     for token in re.finditer(r"\\[{}]|\\[A-Za-z]+|\\.|.", text, re.DOTALL):
@@ -131,13 +148,17 @@ def _split(text: str, *separators: str) -> list[str]:
     return parts
 
 
-def _values(text: str) -> list[_Value]:
-    """The values of a normalised answer; a bare list or a set is put in one order."""
+def items_of(text: str) -> list[str]:
+    r"""The values of a normalised answer in their order: a list's or set's items, `\pm` as two."""
     if text.startswith(r"\{") and text.endswith(r"\}"):
         text = text[2:-2]
-    items = [item for item in _split(text, ",", ";") if item.strip()]
-    spread = [value for item in items for value in _plus_or_minus(item)]
-    return sorted(_read_value(item.strip()) for item in spread)
+    items = [item for item in split_outside(text, ",", ";") if item.strip()]
+    return [value.strip() for item in items for value in _plus_or_minus(item)]
+
+
+def _values(text: str) -> list[Value]:
+    """The values of a normalised answer; a bare list or a set is put in one order."""
+    return sorted(map(_read_value, items_of(text)))
 
 
 def _plus_or_minus(item: str) -> list[str]:
@@ -152,8 +173,14 @@ def _plus_or_minus(item: str) -> list[str]:
     ]
 
 
-def _read_value(text: str) -> _Value:
+def _read_value(text: str) -> Value:
     """Take label, units and base off, then make the key of what is left."""
+    bare = without_marks(text)
+    return Value(_key(bare.key, 0), bare.label, bare.unit, bare.base)
+
+
+def without_marks(text: str) -> Value:
+    """One value without its label, unit and base, which stand beside it."""
     label = unit = base = ""
     named = _LABEL.fullmatch(text)
     if named:
@@ -162,7 +189,7 @@ def _read_value(text: str) -> _Value:
     based = _BASE.fullmatch(text)
     if based and (based["base"].isdigit() or based["base"] in _BASES):
         base, text = _BASES.get(based["base"], based["base"]), based["value"]
-    return _Value(_key(text, 0), label, unit, base)
+    return Value(text, label, unit, base)
 
 
 def _take_unit(text: str) -> tuple[str, str]:
@@ -190,19 +217,19 @@ def _key(text: str, depth: int) -> str:
     number = literal(text)
     if number is not None:
         return str(number)
-    pieces = _split(text, r"\cup") if r"\cup" in text else []
+    pieces = split_outside(text, r"\cup") if r"\cup" in text else []
     if len(pieces) > 1:
         return r"\cup".join(sorted(_key(piece, depth + 1) for piece in pieces))
     if text.startswith(r"\begin{") and "matrix}" in text:
         return _matrix_key(text, depth)
-    inside = _inside_brackets(text)
+    inside = inside_brackets(text)
     if inside is not None:
         return _bracket_key(text, inside, depth)
     sides = _RELATION.split(_fold_words(text))
     return "".join(side if _RELATION.fullmatch(side) else _sum_key(side) for side in sides)
 
 
-def _inside_brackets(text: str) -> str | None:
+def inside_brackets(text: str) -> str | None:
     """What one pair of brackets around the whole text holds."""
     if text[:1] not in _CLOSERS or text[-1:] not in (")", "]"):
         return None
@@ -217,7 +244,7 @@ def _inside_brackets(text: str) -> str | None:
 
 def _bracket_key(text: str, inside: str, depth: int) -> str:
     """Tuples and intervals keep brackets and order; `(5)` is 5 and `(A)` is A."""
-    items = _split(inside, ",", ";")
+    items = split_outside(inside, ",", ";")
     if len(items) == 1 and text[0] == "(" and text[-1] == ")":
         return _key(inside, depth + 1)
     return text[0] + ",".join(_key(item.strip(), depth + 1) for item in items) + text[-1]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pipeline.base.answers import is_readable, normalise_answer, same_answer
+from pipeline.base.answers import integer_of, is_readable, normalise_answer, same_answer
 
 __all__ = [
     "Verdict",
@@ -31,12 +31,13 @@ REASONS = (
     "match-exact",
     "match-normalised",
     "match-numeric",
+    "match-symbolic",
     "mismatch",
     "no-box",
     "unclosed-box",
     "empty-box",
     "truncated",
-    "unfinished-thinking",
+    "timeout",
     "unreadable-gold",
 )
 """Every code that `Verdict.reason` can take; docs/grading.md says what each means."""
@@ -65,7 +66,8 @@ def after_thinking(reply: str) -> str:
     return "" if THINK_OPEN in text else text
 
 
-def _unfinished(reply: str) -> bool:
+def unfinished_thinking(reply: str) -> bool:
+    """Whether a reply ends inside a thinking block."""
     return reply.rfind(THINK_OPEN) > reply.rfind(THINK_CLOSE)
 
 
@@ -132,25 +134,29 @@ def is_readable_gold(gold: str) -> bool:
     return is_readable(unbox(gold))
 
 
-def grade(reply: str, gold: str, *, truncated: bool = False) -> Verdict:
-    r"""Grade one reply.
+def grade(reply: str, gold: str, *, truncated: bool = False, integer: bool = False) -> Verdict:
+    r"""Grade one reply by the policy `strict`; policies.py has the others.
 
     Args:
         reply: what the model wrote, thinking included.
         gold: the right answer, with or without its own box.
         truncated: the token limit ended the reply; with a finished box it is
             graded all the same.
+        integer: the task's answers are integers (AIME): a gold that is none is
+            unreadable, an answer that is none is wrong.
     """
     expected = unbox(gold)
-    if not is_readable(expected):
+    if not is_readable(expected) or (integer and integer_of(expected) is None):
         return Verdict(False, "unreadable-gold", last_boxed(after_thinking(reply)) or "")
-    if _unfinished(reply):
-        return Verdict(False, "unfinished-thinking", "")
+    if unfinished_thinking(reply):
+        return Verdict(False, "truncated", "")
     visible = after_thinking(reply)
     boxes, unclosed = _spans(visible)
     answer = _last_filled(visible, boxes)
     if answer is not None:
         rule = same_answer(answer, expected)
+        if integer and integer_of(answer) != integer_of(expected):
+            rule = None
         return Verdict(rule is not None, rule or "mismatch", answer)
     if truncated:
         return Verdict(False, "truncated", "")

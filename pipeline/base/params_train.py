@@ -69,6 +69,9 @@ class TrainParams(Section):
     """Kernels of the packed attention; `auto` takes the fastest that is right here."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile one decoder layer for all; `auto` does on a GPU."""
+    parallel: Literal["auto", "replicas", "sharded"] = "auto"
+    """Several GPUs: the whole base on each, or spread over them (FSDP2); `auto` spreads what
+    does not fit otherwise."""
     seed: int = Field(ge=0)
     """Adapter initialisation, data order and dropout."""
     checkpoint_every_steps: int | None = Field(default=None, ge=1)

@@ -30,7 +30,7 @@ Why = list[str]
 
 @dataclass(frozen=True)
 class Devices:
-    """Where the work runs; every rank holds a whole copy of the base."""
+    """Where the work runs; a rank a GPU, or one on the CPU."""
 
     device: Literal["cpu", "cuda"]
     ranks: int

@@ -19,6 +19,7 @@ def explain(fitter: Fitter, fit: Fit, options: list[str], found: list[Setting]) 
     """
     sentences = [
         _storage(fitter, fit.setting, options, found),
+        *_parallel(fitter, fit.setting, found),
         _length(fitter, fit.setting),
         _recomputation(fitter, fit.setting),
     ]
@@ -37,13 +38,36 @@ def _storage(fitter: Fitter, s: Setting, options: list[str], found: list[Setting
     if s.quantization == "none":
         length = " at this length" if len(options) > 1 and len(found) > 1 else ""
         return f"Storage of the base: {stored}, since it fits without quantisation{length}."
-    unquantised = next((one for one in found if one.quantization == "none"), None)
+    whole = [one for one in found if not one.sharded]
+    unquantised = next((one for one in whole if one.quantization == "none"), None)
     if unquantised is not None:
         reason = f"it leaves room for only {unquantised.sequence_tokens:,} tokens a sequence"
     else:
         least = min(fitter.need(one) for one in fitter.at("none", fitter.lengths[-1]))
         reason = f"it needs {least:.1f} GiB even with sequences of {fitter.lengths[-1]:,} tokens"
     return f"Storage of the base: nf4; in {s.compute_dtype} {reason}."
+
+
+def _parallel(fitter: Fitter, s: Setting, found: list[Setting]) -> list[str]:
+    """What each of several ranks holds of the base."""
+    if s.ranks == 1:
+        return []
+    asked = fitter.params.train.parallel != "auto"
+    if not s.sharded:
+        why = "as train.parallel says" if asked else "since it fits"
+        return [f"Parallel: the whole base on each of {s.ranks} ranks, {why}."]
+    whole = next((one for one in found if not one.sharded), None)
+    if asked:
+        why = "as train.parallel says"
+    elif whole is not None:
+        why = f"since whole it leaves room for only {whole.sequence_tokens:,} tokens a sequence"
+    else:
+        least = min(fitter.need(one) for one in fitter.at("none", fitter.lengths[-1]))
+        why = f"since whole it needs {least:.1f} GiB of {fitter.devices.capacity_gib:.1f} on each"
+    return [
+        f"Parallel: the base spread over {s.ranks} ranks, {why}. Each layer is gathered "
+        "when it is needed."
+    ]
 
 
 def _length(fitter: Fitter, s: Setting) -> str:
@@ -60,7 +84,7 @@ def _length(fitter: Fitter, s: Setting) -> str:
             f"{fitter.shape.max_positions:,} positions and train.tokens_per_step."
         )
     longer = fitter.lengths[fitter.lengths.index(s.sequence_tokens) - 1]
-    need = min(fitter.need(one) for one in fitter.at(s.quantization, longer))
+    need = min(fitter.need(one) for one in fitter.at(s.quantization, longer, sharded=s.sharded))
     return (
         f"Sequences: {s.sequence_tokens:,} tokens, the longest choice that fits: {longer:,} need "
         f"{need:.2f} GiB of {fitter.devices.capacity_gib:.2f}. Longer traces are dropped whole."
@@ -73,7 +97,7 @@ def _recomputation(fitter: Fitter, s: Setting) -> str:
         return f"Recomputation: {state}, as plan.gradient_checkpointing says."
     if not s.gradient_checkpointing:
         return "Recomputation: off; all activations fit, which saves a forward pass."
-    settings = fitter.at(s.quantization, s.sequence_tokens)
+    settings = fitter.at(s.quantization, s.sequence_tokens, sharded=s.sharded)
     if s.offload:
         here = min(fitter.need(one) for one in settings if not one.offload)
         return (

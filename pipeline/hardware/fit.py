@@ -7,6 +7,7 @@ kept activations, none of which changes what is learnt.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.base.errors import UserError
@@ -118,20 +119,22 @@ class Fitter:
         """Whether one rank can hold it."""
         return self.need(setting) <= self.devices.capacity_gib
 
-    def at(self, quantization: str, length: int) -> list[Setting]:
+    def at(self, quantization: str, length: int, *, sharded: bool = False) -> list[Setting]:
         """Settings with this storage and length, fastest first."""
         asked = self.params.plan.gradient_checkpointing
-        first = replace(self.first, quantization=quantization, sequence_tokens=length)
+        first = replace(
+            self.first, quantization=quantization, sequence_tokens=length, sharded=sharded
+        )
         shares = RECOMPUTED if asked is None else (float(asked),)
         ways = [replace(first, recompute=share) for share in shares]
-        if first.device == "cuda" and first.own_layers and shares[-1] == 1:
+        if first.device == "cuda" and first.own_layers and not sharded and shares[-1] == 1:
             ways.append(replace(first, recompute=1.0, offload=True))
         return [replace(way, loss_chunk_positions=chunk) for way in ways for chunk in LOSS_CHUNKS]
 
-    def longest(self, quantization: str) -> Setting | None:
+    def longest(self, quantization: str, *, sharded: bool = False) -> Setting | None:
         """The fastest setting of the longest length that fits."""
         for length in self.lengths:
-            for setting in self.at(quantization, length):
+            for setting in self.at(quantization, length, sharded=sharded):
                 if self.fits(setting):
                     return setting
         return None
@@ -164,13 +167,25 @@ class Fitter:
         return Fit(setting, total)
 
 
-def _ways_out(fitter: Fitter, smallest: Setting, options: list[str]) -> list[str]:
+Way = tuple[str, bool]
+"""Storage of the base, and whether it is spread over the ranks."""
+
+
+def ways_to_hold(options: list[str], spread: Sequence[bool]) -> list[Way]:
+    """All that may be tried, in order of preference; only an unquantised base is spread."""
+    return [(o, shared) for shared in spread for o in options if not shared or o == "none"]
+
+
+def _ways_out(fitter: Fitter, smallest: Setting, ways: list[Way]) -> list[str]:
     """Changes that would make `smallest` fit, each tried before it is named."""
     length_key = "plan.sequence_tokens"
     if fitter.params.curriculum.stages:
         length_key = "curriculum.stages with sequences of at most"
     trials = [
-        ("train.base_quantization: nf4", replace(smallest, quantization="nf4")),
+        (
+            "train.base_quantization: nf4",
+            replace(smallest, quantization="nf4", sharded=False),
+        ),
         ("plan.gradient_checkpointing: null", replace(smallest, recompute=1.0)),
         ("plan.micro_batch_sequences: null", replace(smallest, micro_batch_sequences=1)),
         *(
@@ -179,7 +194,8 @@ def _ways_out(fitter: Fitter, smallest: Setting, options: list[str]) -> list[str
         ),
         *((f"train.rank: {rank}", replace(smallest, rank=rank)) for rank in (32, 16, 8, 4)),
     ]
-    if fitter.devices.device == "cpu" or "nf4" in options:
+    whole = [storage for storage, shared in ways if not shared]
+    if fitter.devices.device == "cpu" or "nf4" in whole or not whole:
         trials = trials[1:]
     together = [
         (
@@ -189,48 +205,62 @@ def _ways_out(fitter: Fitter, smallest: Setting, options: list[str]) -> list[str
         for rank in (32, 16, 8, 4)
         for length in LENGTHS
     ]
-    ways: dict[str, str] = {}
+    found: dict[str, str] = {}
     for change, trial in [*trials, *together]:
         less = trial.rank <= smallest.rank and trial.sequence_tokens <= smallest.sequence_tokens
         if less and fitter.fits(trial):
             # The first of its kind gives up least.
-            ways.setdefault(change.partition(":")[0], change)
-    larger = "a machine with a GPU or more memory"
-    if fitter.devices.device == "cuda":
-        larger = "GPUs with more memory (each holds a whole copy, so more of the same do not help)"
-    return [*ways.values(), larger, "a smaller base"]
+            found.setdefault(change.partition(":")[0], change)
+    return [*found.values(), _larger(fitter, ways), "a smaller base"]
 
 
-def _refuse(fitter: Fitter, options: list[str]) -> UserError:
+def _larger(fitter: Fitter, ways: list[Way]) -> str:
+    """What hardware would help."""
+    if fitter.devices.device == "cpu":
+        return "a machine with a GPU or more memory"
+    if any(shared for _, shared in ways):
+        return "GPUs with more memory, or more of them"
+    return "GPUs with more memory (each holds a whole copy, so more of the same do not help)"
+
+
+def _refuse(fitter: Fitter, ways: list[Way]) -> UserError:
     """Nothing fits: how much is missing and every way out."""
+    shortest = fitter.lengths[-1]
     smallest = min(
-        (s for option in options for s in fitter.at(option, fitter.lengths[-1])),
+        (s for storage, shared in ways for s in fitter.at(storage, shortest, sharded=shared)),
         key=lambda setting: (fitter.need(setting), setting.loss_chunk_positions),
     )
     stored = smallest.quantization if smallest.quantization != "none" else smallest.compute_dtype
+    if smallest.sharded:
+        stored += f" spread over {smallest.ranks} ranks"
     return UserError(
         f"{fitter.shape.architecture} ({fitter.shape.parameters / 1e9:.2f} G parameters) in "
         f"{stored} with rank {smallest.rank} and {smallest.tokens:,} tokens in a pass needs "
         f"{fitter.need(smallest):.1f} GiB; {fitter.devices.offer}",
-        f"Ways out: {'; '.join(_ways_out(fitter, smallest, options))}.",
+        f"Ways out: {'; '.join(_ways_out(fitter, smallest, ways))}.",
     )
 
 
-def choose_fit(fitter: Fitter, options: list[str]) -> tuple[Fit, list[Setting]]:
-    """Storage, length, recomputation, loss chunk and micro-batch.
+def choose_fit(
+    fitter: Fitter, options: list[str], spread: Sequence[bool] = (False,)
+) -> tuple[Fit, list[Setting]]:
+    """Storage, length, recomputation, loss chunk, micro-batch, and what a rank holds.
 
     Args:
         options: ways to store the base, in order of preference.
+        spread: whether it is spread over the ranks, in order of preference.
 
     Returns:
-        What was chosen, and the best setting of every option that fits at all.
+        What was chosen, and the best setting of every way that fits at all.
 
     Raises:
         UserError: nothing fits; the message lists the ways out.
     """
-    found = [s for s in (fitter.longest(option) for option in options) if s is not None]
+    ways = ways_to_hold(options, spread)
+    tried = [fitter.longest(storage, sharded=shared) for storage, shared in ways]
+    found = [setting for setting in tried if setting is not None]
     if not found:
-        raise _refuse(fitter, options)
+        raise _refuse(fitter, ways)
     enough = min(LONG_ENOUGH, fitter.lengths[0])
     chosen = found[0]
     if len(found) > 1 and chosen.sequence_tokens < enough:

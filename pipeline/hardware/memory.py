@@ -24,6 +24,7 @@ from pipeline.hardware.counts import (
     linears,
     other_elements,
 )
+from pipeline.hardware.spread import gathered_elements
 
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -101,6 +102,8 @@ class Setting:
     """Inputs of recomputed layers and the embedding wait in host memory."""
     state_bytes: float = MOMENT_BYTES
     """Optimizer state of one adapter element."""
+    sharded: bool = False
+    """Every rank keeps its share of the base, and gathers a layer when it needs it."""
 
     @property
     def gradient_checkpointing(self) -> bool:
@@ -187,6 +190,8 @@ def _state_parts(shape: ModelShape, s: Setting) -> list[Part]:
         )
     if away:
         how += f" − {away:,} B (the embedding, in host memory)"
+    if s.sharded:
+        weights, how = weights / s.ranks, f"{how} / {s.ranks} ranks"
     parts = [
         Part("base weights", (weights - away) / GIB, how),
         Part("adapter masters", elements * MASTER_BYTES / GIB, f"{elements:,} × 4 B"),
@@ -198,6 +203,9 @@ def _state_parts(shape: ModelShape, s: Setting) -> list[Part]:
     if BYTES[s.compute_dtype] == 2 and s.recompute < 1:
         formula = f"{elements:,} × 2 B, cast in the pass"
         parts.append(Part("adapter in 16 bits", elements * 2 / GIB, formula))
+    if s.sharded:
+        (more, formula), c = gathered_elements(shape), BYTES[s.compute_dtype]
+        parts.append(Part("gathered weights", more * c / GIB, f"{formula} × {c} B"))
     if s.quantization in ("nf4", "int8"):
         widest = max(wide * high for wide, high in linears(shape).values())
         formula = f"{widest:,} × {BYTES[s.compute_dtype]} B (one linear layer at a time)"

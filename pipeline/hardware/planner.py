@@ -32,6 +32,7 @@ from pipeline.hardware.gpu_rates import gpu_rate
 from pipeline.hardware.machine import Machine
 from pipeline.hardware.memory import needed_gib, training_parts
 from pipeline.hardware.speed import Rate, training_rate
+from pipeline.hardware.spread import ways_to_spread
 from pipeline.hardware.stages import corpus_stages, setting_at, stages_of
 
 SCHEMA_VERSION = 1
@@ -81,6 +82,7 @@ def _training(
     return {
         "device": setting.device,
         "ranks": setting.ranks,
+        "parallel": "sharded" if setting.sharded else "replicas",
         "micro_batch_sequences": setting.micro_batch_sequences,
         "accumulation": fit.accumulation,
         "sequence_tokens": setting.sequence_tokens,
@@ -144,7 +146,7 @@ def make_plans(shape: ModelShape, machine: Machine, params: Params) -> Plans:
     check_method(shape, params, machine, devices, dtype)
     options = allowed_storage(params.train.method, storage_options(params, devices, machine))
     fitter = Fitter(shape, params, devices, dtype)
-    fit, found = choose_fit(fitter, options)
+    fit, found = choose_fit(fitter, options, ways_to_spread(params, devices, machine))
     why += explain(fitter, fit, options, found)
     parts = training_parts(shape, fit.setting)
     need = needed_gib(parts)

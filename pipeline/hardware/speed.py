@@ -50,6 +50,10 @@ Qwen3-14B's layers and 16,384 tokens; the linear layers alone are twice as fast.
 REDUCE_SHARE = 0.95
 """What summing the adapter's gradients between ranks leaves of the rate."""
 
+SPREAD_SHARE = 0.9
+"""What gathering the base, two times a forward pass, leaves of the rate where it is spread: an
+assumption for links that are fast enough to be hidden; the clock of training corrects it."""
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -95,6 +99,8 @@ def training_rate(shape: ModelShape, machine: Machine, setting: Setting) -> Rate
         # Without tensor cores; 1/8 holds within a factor of two from Turing to Hopper.
         share /= 8
     ranks = setting.ranks * (REDUCE_SHARE if setting.ranks > 1 else 1.0)
+    if setting.sharded:
+        ranks *= SPREAD_SHARE
     source = (
         f"{setting.ranks} × {slowest.name}: {peak.tflops:g} TFLOP/s ({peak.source}), "
         f"{share:.3g} of it reached, {flops / 1e9:.3g} GFLOP a token"

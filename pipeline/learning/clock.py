@@ -23,6 +23,9 @@ from pipeline.learning.schedule import Replan, replanned_total, total_steps
 MEASURED_STEPS = 3
 """Steps that are timed before the clock may change the plan."""
 REPLAN_EVERY_SECONDS = 30.0
+REPLAN_EVERY_SHARE = 0.05
+"""Of the time left, when that is less: a change of speed near the end must not end a
+run in the middle of its decay."""
 REMEMBERED_STEPS = 21
 """Steps whose median is the pace."""
 REMEMBERED_SAVES = 5
@@ -155,5 +158,6 @@ class Clock:
 
     def _measurement_is_due(self) -> bool:
         """Whether enough steps were timed, and the last look is long enough ago."""
-        waited = self._now() - self._replanned >= REPLAN_EVERY_SECONDS
+        every = min(REPLAN_EVERY_SECONDS, REPLAN_EVERY_SHARE * self.left())
+        waited = self._now() - self._replanned >= every
         return self._steps == MEASURED_STEPS or (waited and self._steps > MEASURED_STEPS)

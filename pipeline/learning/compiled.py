@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from pipeline.learning.offload import HostEmbedding, recompute_from_host
+from pipeline.learning.sharded import is_unit
 
 CHEAP_TO_REPEAT = (
     "ban_recompute_used_far_apart",
@@ -72,4 +73,8 @@ def compile_layers(layers: list[nn.Module], backend: str = "inductor") -> None:
     for key in CHEAP_TO_REPEAT:
         setattr(torch._functorch.config, key, False)
     for layer in layers:
-        layer.compile(dynamic=False, backend=backend)
+        if is_unit(layer):
+            # Its weights are gathered by hooks, which must stay outside of what is compiled.
+            layer.forward = torch.compile(layer.forward, dynamic=False, backend=backend)
+        else:
+            layer.compile(dynamic=False, backend=backend)

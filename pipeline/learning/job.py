@@ -27,6 +27,7 @@ NOT_THE_RECIPE = frozenset(
         "checkpoint_every_minutes",
         "keep_checkpoints",
         "hang_factor",
+        "parallel",
         "profile_steps",
     }
 )

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import pad
 
 from pipeline.learning.attention import PackedLengths
+from pipeline.learning.sharded import whole_weight
 
 IGNORED = -1
 """Label of a place that does not count."""
@@ -169,11 +170,17 @@ class DocumentLoss(nn.Module):
             document_lengths=lengths,
         )
         hidden = output.last_hidden_state[0].index_select(0, targets - 1)
-        weight = cast(torch.Tensor, self.head.weight)
-        if torch.is_autocast_enabled(hidden.device.type):
-            dtype = torch.get_autocast_dtype(hidden.device.type)
-            hidden, weight = hidden.to(dtype), weight.to(dtype)
         labels = tokens.index_select(0, targets)
+        with whole_weight(self.head) as weight:
+            if torch.is_autocast_enabled(hidden.device.type):
+                dtype = torch.get_autocast_dtype(hidden.device.type)
+                hidden, weight = hidden.to(dtype), weight.to(dtype)
+            return self._of_places(weight, hidden, labels)
+
+    def _of_places(
+        self, weight: torch.Tensor, hidden: torch.Tensor, labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """`token_loss` with this object's settings, in the precision of its arguments."""
         with torch.autocast(hidden.device.type, enabled=False):
             return token_loss(
                 weight,

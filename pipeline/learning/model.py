@@ -26,6 +26,7 @@ from pipeline.learning.compiled import prepare_layers
 from pipeline.learning.frozen import freeze
 from pipeline.learning.linears import LoraLinear
 from pipeline.learning.methods import build_peft, config_of
+from pipeline.learning.sharded import load_sharded
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,17 @@ def build(base: Path, params: TrainParams, training: dict[str, Any], device: str
         device: where this rank computes.
     """
     register()
-    causal = load_base(
-        base,
-        dtype=training["base_dtype"],
-        device=device,
-        quantization="nf4" if training["quantization"] == "nf4" else "none",
-        attention=DOCUMENTS,
-    )
+    dtype = training["base_dtype"]
+    if training.get("parallel") == "sharded":
+        causal = load_sharded(base, dtype=dtype, device=device, attention=DOCUMENTS)
+    else:
+        causal = load_base(
+            base,
+            dtype=dtype,
+            device=device,
+            quantization="nf4" if training["quantization"] == "nf4" else "none",
+            attention=DOCUMENTS,
+        )
     if causal.config.model_type not in SUPPORTED_MODELS:
         raise UserError(
             f"{base}: model type {causal.config.model_type!r} is not supported in training",

@@ -113,12 +113,12 @@ def replanned_total(
         most_steps: upper limit set by the recipe; `total` when steps are fixed.
 
     Returns:
-        `total` when the plan still fits and leaves little unused, else the steps
-        that fit in 97 % of the time left (a margin for jitter).
+        `total` when the plan fits 99 % of the time left and leaves little unused, else
+        the steps that fit 97 % of it: the margin between keeps jitter out of the journal.
     """
     fitting = step + max(1, math.floor(0.97 * seconds_left / max(seconds_a_step, 1e-6)))
-    if total > fitting:
-        return fitting
+    if (total - step) * seconds_a_step > 0.99 * seconds_left:
+        return min(total, fitting)
     wanted = min(fitting, most_steps)
     # Growth is worth a re-plan only when it is real: small ones would churn the journal.
     return wanted if wanted - step > 1.05 * (total - step) else total

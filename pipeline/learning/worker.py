@@ -33,6 +33,7 @@ from pipeline.learning.clock import Clock
 from pipeline.learning.data import PackedData
 from pipeline.learning.job import LOCK_FILE, Job, read_job, read_journal, write_journal
 from pipeline.learning.kernels import attention_backends
+from pipeline.learning.last_words import error_file, keep_last_words
 from pipeline.learning.loss import DocumentLoss
 from pipeline.learning.model import build
 from pipeline.learning.noise import add_noise
@@ -281,6 +282,7 @@ def main() -> int:
     rank = int(os.environ.get("RANK", "0"))
     try:
         job = read_job(given.run)
+        keep_last_words(error_file(job.run, rank))
         with dumping_on_request(stacks_file(job.run, rank)):
             lock = hold(LOCK_FILE, "a trainer") if rank == 0 else None
             code = Worker(job, given.stop_at, given.reserve).run()

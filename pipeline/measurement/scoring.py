@@ -15,7 +15,7 @@ from pipeline.base.grading import THINK_OPEN, grade, unbox
 from pipeline.base.records import Problem, Sample
 from pipeline.measurement.statistics import mean_pass_at_k, wilson_interval
 
-NO_BOX = frozenset({"no-box", "unclosed-box", "empty-box", "truncated", "unfinished-thinking"})
+NO_BOX = frozenset({"no-box", "unclosed-box", "empty-box", "truncated"})
 """Reasons of replies that hold no answer to compare, whatever the cause."""
 
 DIGITS = 6

@@ -4,12 +4,13 @@ pass@k is the unbiased estimator of Chen et al. 2021 (arXiv 2107.03374). The
 interval is Wilson's: it stays inside [0, 1] and holds for few problems and for
 rates near 0 or 1. Its n is the number of problems, not of replies: replies to
 one problem are not independent. For pass@1 over several replies this is wider
-than needed, never too narrow.
+than needed, never too narrow. Two runs are compared by pipeline/base/paired.py.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 Z_95 = 1.959963984540054
@@ -25,6 +26,38 @@ def pass_at_k(replies: int, correct: int, k: int) -> float:
     if not (0 <= correct <= replies and 1 <= k <= replies):
         raise ValueError(f"pass_at_k({replies=}, {correct=}, {k=}): out of range")
     return 1.0 - math.comb(replies - correct, k) / math.comb(replies, k)
+
+
+def best_of_k(verdicts: Sequence[bool]) -> float:
+    """1 if any of a problem's replies is right, else 0."""
+    return float(any(verdicts))
+
+
+def mean_at_k(verdicts: Sequence[bool]) -> float:
+    """Share of a problem's replies that are right.
+
+    Raises:
+        ValueError: no reply.
+    """
+    if not verdicts:
+        raise ValueError("mean@k of no reply")
+    return sum(verdicts) / len(verdicts)
+
+
+def majority_at_k(answers: Sequence[tuple[str, bool]]) -> float:
+    """Chance that a problem's commonest answer is right, when a tie is broken by lot.
+
+    Args:
+        answers: (normalised answer, verdict) of each reply; an empty answer (no box) has
+            no vote. With no votes at all the problem is wrong. Answers that a grader calls
+            right are one, however they are written.
+    """
+    votes = Counter("right" if right else f"={answer}" for answer, right in answers if answer)
+    if not votes:
+        return 0.0
+    most = max(votes.values())
+    tied = [answer for answer, count in votes.items() if count == most]
+    return ("right" in tied) / len(tied)
 
 
 def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> float | None:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from pipeline.base.adapter_format import CONFIG_KEYS, COVERED, lora_scale
 from pipeline.base.errors import UserError
+from pipeline.base.safetensors_file import MAX_TOLD
 from pipeline.release.value_rules import REQUIRED_KEYS, VALUE_RULES
 
 Config = dict[str, Any]
 
 MAX_PATTERN_CHARACTERS = 1000
 MAX_PATTERN_REPEATS = 5
+MAX_PATTERNS = 4096
 """Bounds on regular expressions from a foreign file, which could match for ever."""
 
 NEUTRAL_VALUES: dict[str, tuple[Any, ...]] = {
@@ -45,6 +48,11 @@ NEUTRAL_VALUES: dict[str, tuple[Any, ...]] = {
 
 NEUTRAL_AT_ANY_VALUE = ("peft_version", "qalora_group_size")
 """The group size is read with `use_qalora` alone, which is refused when it is on."""
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= MAX_TOLD else f"{text[:MAX_TOLD]}… ({len(text)} characters)"
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -94,13 +102,15 @@ def value_fault(config: Config) -> str | None:
         return f"`{missing[0]}` is missing"
     for key, (accepts, wanted) in VALUE_RULES[kind].items():
         if key in config and not accepts(config[key]):
-            return f"`{key}` = {json.dumps(config[key])}, expected {wanted}"
+            return f"`{key}` = {_short(config[key])}, expected {wanted}"
     if isinstance(config["target_modules"], str):
         for key in ("layers_to_transform", "layers_pattern"):
             if config.get(key) is not None:
                 return f"`{key}` cannot be used when `target_modules` is a pattern"
     if kind == "LOKR" and not _is_unscaled(config):
         return "LoKr with an alpha that is not the rank: PEFT 0.9.0 loads it without the factor"
+    if len(_pattern_keys(config)) > MAX_PATTERNS:
+        return f"{len(_pattern_keys(config))} patterns, expected at most {MAX_PATTERNS}"
     return next((fault for fault in map(_pattern_fault, _patterns(config)) if fault), None)
 
 
@@ -159,6 +169,12 @@ def _layer_index(patterns: str | list[str] | None, module: str) -> int | None:
     return None
 
 
+@lru_cache(maxsize=2 * MAX_PATTERNS)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # `re` itself remembers 512 patterns, a config may hold one a module.
+    return re.compile(pattern)
+
+
 def _pattern_keys(config: Config) -> list[str]:
     return [*(config.get("rank_pattern") or {}), *(config.get("alpha_pattern") or {})]
 
@@ -168,7 +184,7 @@ def _pattern_key(config: Config, module: str) -> str:
     # LoRA wants something before the pattern, its relatives do not.
     before = r".*\." if config["peft_type"] == "LORA" else r"(.*\.)?"
     keys = _pattern_keys(config)
-    return next((key for key in keys if re.match(rf"{before}{key}$", module)), module)
+    return next((key for key in keys if _compiled(f"{before}{key}$").match(module)), module)
 
 
 def rank_of(config: Config, module: str) -> int:

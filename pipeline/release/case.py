@@ -15,15 +15,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.base.adapter_format import CONFIG_FILE, KEY_PREFIX, PARTS, WEIGHTS_FILE
+from pipeline.base.artifacts import read_json
+from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import read_config, tensor_shapes
 from pipeline.base.params import VerifyParams
-from pipeline.base.safetensors_file import DamagedFile, Header, TensorInfo, read_header
+from pipeline.base.safetensors_file import DamagedFile, Header, TensorInfo, read_header, told
 from pipeline.release.adapter_config import Config
 from pipeline.release.tensor_data import Scan, scan
 
 Figure = str | int | float | None
 
+BASE_RECORD = Path("work/prepare/base.json")
 MAX_CONFIG_BYTES = 1_048_576
+MAX_HEADER_BYTES = 8_388_608
+"""Some 50,000 tensors; what a longer header describes is no adapter of a contract."""
+MAX_METADATA_CHARACTERS = 4096
+"""Writers note a format and a version; more would be a place to hide things in."""
 
 _ANY_PART = "|".join(sorted({re.escape(part) for parts in PARTS.values() for part in parts}))
 TENSOR_NAME = re.compile(rf"{re.escape(KEY_PREFIX)}(?P<module>.+)\.(?P<part>{_ANY_PART})")
@@ -48,6 +55,17 @@ class Finding:
     limit: Figure = None
     detail: str = ""
     applicable: bool = True
+
+
+def recorded_base() -> Path:
+    """The base that this project's data was made for.
+
+    Raises:
+        UserError: no data was prepared yet.
+    """
+    if not BASE_RECORD.is_file():
+        raise UserError(f"{BASE_RECORD}: file not found", "Run `make train`, or give BASE=folder.")
+    return Path(read_json(BASE_RECORD)["path"])
 
 
 def not_applicable(why: str) -> Finding:
@@ -83,7 +101,7 @@ class Case:
                 parse_constant=_no_constant,
             )
         except (ValueError, RecursionError) as error:
-            raise Broken(f"{CONFIG_FILE} is not JSON ({error})") from None
+            raise Broken(f"{CONFIG_FILE} is not JSON ({told(str(error))})") from None
         if not isinstance(value, dict):
             raise Broken(f"{CONFIG_FILE} holds {type(value).__name__}, not an object")
         return value
@@ -97,14 +115,21 @@ class Case:
     def header(self) -> Header:
         """Header of adapter_model.safetensors; every tensor holds at least one element."""
         try:
-            header = read_header(self.folder / WEIGHTS_FILE)
+            header = read_header(self.folder / WEIGHTS_FILE, MAX_HEADER_BYTES)
         except DamagedFile as error:
             raise Broken(f"{WEIGHTS_FILE}: {error}") from None
         if not header.tensors:
             raise Broken(f"{WEIGHTS_FILE} holds no tensor", 0, "at least 1")
         for name, info in header.tensors.items():
             if not info.elements:
-                raise Broken(f"tensor {name!r} of shape {list(info.shape)} is empty")
+                raise Broken(f"tensor {told(name)} of shape {told(list(info.shape))} is empty")
+        noted = sum(len(key) + len(value) for key, value in header.metadata.items())
+        if noted > MAX_METADATA_CHARACTERS:
+            raise Broken(
+                f"{WEIGHTS_FILE}: __metadata__ of {noted} characters",
+                noted,
+                MAX_METADATA_CHARACTERS,
+            )
         return header
 
     @cached_property
@@ -161,7 +186,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
-            raise Broken(f"{CONFIG_FILE}: key {key!r} occurs twice")
+            raise Broken(f"{CONFIG_FILE}: key {told(key)} occurs twice")
         seen[key] = value
     return seen
 

@@ -15,6 +15,7 @@ from pipeline.base.adapter_format import ADAPTER_FILES
 from pipeline.base.artifacts import read_json, sha256_file
 from pipeline.base.errors import UserError
 from pipeline.base.fingerprint import HashCache, fingerprint
+from pipeline.release.base_values import VALUE_RULE
 from pipeline.release.case import Broken, Case, Figure, Finding, Rule, not_applicable
 from pipeline.release.file_rules import FILE_RULES
 from pipeline.release.load_rule import load
@@ -79,8 +80,11 @@ STATIC_RULES: tuple[Rule, ...] = (
     Rule("base", "the base is the one trained on", (), base_is_the_one_trained_on),
 )
 
+FULL_RULES: tuple[Rule, ...] = (*STATIC_RULES, VALUE_RULE)
+"""What is judged without torch, the bytes of the base's weights included."""
+
 LOAD_RULE = Rule(
-    "load", "PEFT 0.9.0 loads it, logits change", tuple(rule.id for rule in STATIC_RULES), load
+    "load", "PEFT 0.9.0 loads it, logits change", tuple(rule.id for rule in FULL_RULES), load
 )
 
 
@@ -128,9 +132,10 @@ def verify_adapter(case: Case, *, loading: bool = True) -> dict[str, Any]:
 
     Args:
         case: the adapter, its base and the limits.
-        loading: also load it in a child process; slower, and needs PEFT 0.9.0.
+        loading: the full tier: also compare it with every value of the base, and
+            load it in a child process; slower, and needs PEFT 0.9.0.
     """
-    checks = judge(case, (*STATIC_RULES, LOAD_RULE) if loading else STATIC_RULES)
+    checks = judge(case, (*FULL_RULES, LOAD_RULE) if loading else STATIC_RULES)
     whole = all((case.folder / name).is_file() for name in ADAPTER_FILES)
     return {
         "schema_version": 1,

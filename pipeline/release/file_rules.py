@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import stat
+import unicodedata
 from pathlib import Path
 
 from pipeline.base.adapter_format import ADAPTER_FILES, CONFIG_FILE, CONFIG_KEYS, COVERED
+from pipeline.base.safetensors_file import told
 from pipeline.release.adapter_config import largest_rank, value_fault
 from pipeline.release.case import Broken, Case, Finding, Rule, not_applicable
 
@@ -13,6 +15,9 @@ PICKLE_SUFFIXES = frozenset(
     ".bin .pt .pth .pkl .pickle .ckpt .joblib .dill .npy .npz .t7 .mar .zip".split()
 )
 """Suffixes of formats that can run code when they are opened."""
+
+SPECIAL_BITS = {stat.S_ISUID: "set-user-ID", stat.S_ISGID: "set-group-ID", stat.S_ISVTX: "sticky"}
+"""Permission bits that mean nothing on data and something to a system that unpacks it."""
 
 
 def folder(case: Case) -> Finding:
@@ -48,6 +53,11 @@ def _refuse_kind(path: Path, links_allowed: bool) -> None:
         raise Broken(f"{path.name!r} is not a regular file")
     if status.st_nlink != 1 and not links_allowed:
         raise Broken(f"{path.name!r} has {status.st_nlink} hard links", status.st_nlink, 1)
+    special = [name for bit, name in SPECIAL_BITS.items() if status.st_mode & bit]
+    if special:
+        raise Broken(f"{path.name!r} has the {special[0]} bit")
+    if not status.st_mode & stat.S_IRUSR:
+        raise Broken(f"{path.name!r} cannot be read by its owner", oct(status.st_mode & 0o777))
 
 
 def no_pickle(case: Case) -> Finding:
@@ -61,6 +71,9 @@ def no_pickle(case: Case) -> Finding:
 def file_set(case: Case) -> Finding:
     """Exactly the two files."""
     found = {path.name for path in case.folder.iterdir()}
+    same = _same_but_for_case(found)
+    if same:
+        raise Broken(f"{same[0]!r} and {same[1]!r} are one file where names have no case")
     missing, surprise = sorted(set(ADAPTER_FILES) - found), sorted(found - set(ADAPTER_FILES))
     if missing:
         raise Broken(f"{missing[0]} is missing", len(found), len(ADAPTER_FILES))
@@ -69,6 +82,17 @@ def file_set(case: Case) -> Finding:
             f"{', '.join(map(repr, surprise))}: surprise file", len(found), len(ADAPTER_FILES)
         )
     return Finding(len(found), len(ADAPTER_FILES))
+
+
+def _same_but_for_case(names: set[str]) -> tuple[str, str] | None:
+    """Two names that a file system without case, or one that normalises, would merge."""
+    seen: dict[str, str] = {}
+    for name in sorted(names):
+        key = unicodedata.normalize("NFKC", name).casefold()
+        if key in seen:
+            return seen[key], name
+        seen[key] = name
+    return None
 
 
 def size(case: Case) -> Finding:
@@ -88,7 +112,7 @@ def peft_type(case: Case) -> Finding:
     """The adapter is of a type that the contract covers."""
     found = case.config.get("peft_type")
     if found not in COVERED:
-        raise Broken(f"`peft_type` = {found!r} is not covered, only {', '.join(COVERED)} are")
+        raise Broken(f"`peft_type` = {told(found)} is not covered, only {', '.join(COVERED)} are")
     return Finding(found)
 
 
@@ -98,7 +122,7 @@ def config_keys(case: Case) -> Finding:
     if unknown:
         key = unknown[0]
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
-        detail = f"PEFT 0.9.0 does not know {key!r} = {case.config[key]!r}{more}"
+        detail = f"PEFT 0.9.0 does not know {told(key)} = {told(case.config[key])}{more}"
         raise Broken(detail, len(unknown), 0)
     return Finding(0, 0)
 

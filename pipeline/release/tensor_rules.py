@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.base.adapter_format import KEY_PREFIX, PARTS, WEIGHTS_FILE
 from pipeline.base.adapter_shapes import Shapes, part_shapes
+from pipeline.base.safetensors_file import told
 from pipeline.release.adapter_config import rank_of, scale_of, scales_inputs, targets
 from pipeline.release.case import (
     MAGNITUDE,
@@ -55,10 +56,10 @@ def tensor_names(case: Case) -> Finding:
     parts = PARTS[case.kind]
     for name in sorted(case.header.tensors):
         if not name.startswith(KEY_PREFIX):
-            raise Broken(f"tensor {name!r} does not start with {KEY_PREFIX!r}")
+            raise Broken(f"tensor {told(name)} does not start with {KEY_PREFIX!r}")
         match = TENSOR_NAME.fullmatch(name)
         if not match or match["part"] not in parts:
-            raise Broken(f"tensor {name!r} is not {' or '.join(parts)} of a module")
+            raise Broken(f"tensor {told(name)} is not {' or '.join(parts)} of a module")
     return Finding(len(case.header.tensors))
 
 
@@ -85,9 +86,9 @@ def no_embeddings(case: Case) -> Finding:
     for module in named:
         leaf = module.rpartition(".")[2]
         if leaf in EMBEDDINGS:
-            raise Broken(f"{module!r} is the embedding")
+            raise Broken(f"{told(module)} is the embedding")
         if leaf in HEADS and (case.tied or f"{leaf}.weight" not in case.base_shapes):
-            raise Broken(f"{module!r} is the output head, tied to the embedding in this base")
+            raise Broken(f"{told(module)} is the output head, tied to the embedding in this base")
     return Finding()
 
 
@@ -96,9 +97,9 @@ def tensor_modules(case: Case) -> Finding:
     for module in case.modules:
         shape = case.base_shapes.get(f"{module}.weight")
         if shape is None:
-            raise Broken(f"the base has no module {module!r}")
+            raise Broken(f"the base has no module {told(module)}")
         if len(shape) != 2:
-            raise Broken(f"{module!r} is not a linear layer: its weight is {list(shape)}")
+            raise Broken(f"{told(module)} is not a linear layer: its weight is {list(shape)}")
     return Finding(len(case.modules))
 
 
@@ -108,7 +109,7 @@ def pairs(case: Case) -> Finding:
         wanted = shapes_of(case, module, rank_of(case.config, module))
         for part in sorted(wanted.keys() ^ parts.keys()):
             state = "lacks" if part in wanted else "must not have"
-            raise Broken(f"module {module!r} {state} {part}")
+            raise Broken(f"module {told(module)} {state} {part}")
     return Finding(len(case.modules))
 
 
@@ -120,7 +121,7 @@ def tensor_shapes(case: Case) -> Finding:
         for part, info in parts.items():
             if info.shape != fits[part]:
                 raise Broken(
-                    f"{part} of {module!r} is {list(info.shape)}, "
+                    f"{part} of {told(module)} is {told(list(info.shape))}, "
                     f"the base's weight of {sides} wants {list(fits[part])}"
                 )
     return Finding()
@@ -131,12 +132,14 @@ def selection(case: Case) -> Finding:
     wanted = case.config["target_modules"]
     for entry in wanted if isinstance(wanted, list) else []:
         if not any(name == entry or name.endswith(f".{entry}") for name in case.modules):
-            raise Broken(f"`target_modules` names {entry!r}, but the file adapts no such module")
+            raise Broken(
+                f"`target_modules` names {told(entry)}, but the file adapts no such module"
+            )
     selected = {module for module in case.base_modules if targets(case.config, module)}
     for module in sorted(selected - case.modules.keys()):
-        raise Broken(f"the config selects {module!r}, but the file has no tensor for it")
+        raise Broken(f"the config selects {told(module)}, but the file has no tensor for it")
     for module in sorted(case.modules.keys() - selected):
-        raise Broken(f"the file adapts {module!r}, but the config does not select it")
+        raise Broken(f"the file adapts {told(module)}, but the config does not select it")
     return Finding(len(selected))
 
 
@@ -148,7 +151,9 @@ def tensor_ranks(case: Case) -> Finding:
     for module in case.modules:
         found, wanted = rank_in_file(case, module), rank_of(case.config, module)
         if found != wanted:
-            raise Broken(f"{module!r} has rank {found}, the config says {wanted}", found, wanted)
+            raise Broken(
+                f"{told(module)} has rank {found}, the config says {wanted}", found, wanted
+            )
         largest = max(largest, found)
     return Finding(largest)
 
@@ -162,7 +167,7 @@ def rank_limit(case: Case) -> Finding:
         key=lambda pair: pair[1],
     )
     if rank > case.limits.max_rank:
-        raise Broken(f"{name!r} has rank {rank}", rank, case.limits.max_rank)
+        raise Broken(f"{told(name)} has rank {rank}", rank, case.limits.max_rank)
     return Finding(rank, case.limits.max_rank)
 
 
@@ -183,7 +188,9 @@ def finite(case: Case) -> Finding:
     """No NaN, no infinity."""
     for name, scan in case.scans.items():
         if scan.nonfinite:
-            raise Broken(f"{scan.nonfinite} values of {name!r} are not finite", scan.nonfinite, 0)
+            raise Broken(
+                f"{scan.nonfinite} values of {told(name)} are not finite", scan.nonfinite, 0
+            )
     return Finding(0, 0)
 
 
@@ -209,7 +216,7 @@ FITTING = ("tensor-shapes", "config-rank")
 RANKED = ("rank-limit", "selection")
 
 TENSOR_RULES = (
-    Rule("tensor-file", "weights are well-formed safetensors", ("file-set",), tensor_file),
+    Rule("tensor-file", "weights are well-formed safetensors", ("size",), tensor_file),
     Rule("tensor-names", "only tensors of the type", ("tensor-file", "peft-type"), tensor_names),
     Rule("tensor-type", "one float type", ("tensor-file",), tensor_type),
     Rule("elements", "elements in all", ("tensor-file",), elements),

@@ -14,6 +14,8 @@ from pipeline.base.adapter_format import COVERED
 
 ALL_LINEAR = "all-linear"
 MAX_ALPHA = 1_000_000
+MAX_PLACE_CHARACTERS = 4096
+"""A path of Linux is not longer."""
 
 Rules = dict[str, tuple[Callable[[Any], bool], str]]
 """Key → its test, and in words what passes it."""
@@ -37,6 +39,21 @@ def _is_share(value: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
+
+
+def _is_place(value: Any) -> bool:
+    """A local path or a name such as "owner/model": nothing that a reader would fetch."""
+    return (
+        _is_text(value)
+        and len(value) <= MAX_PLACE_CHARACTERS
+        and value.isprintable()
+        and "://" not in value
+        and not value.startswith(("\\\\", "//", "~"))
+    )
+
+
+def _is_revision(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"\w[\w./-]{0,254}", value) is not None
 
 
 def _is_name(value: Any) -> bool:
@@ -82,8 +99,8 @@ FLAT = (lambda v: v is False, "false: weights of the base lie as [out, in]")
 COMMON: Rules = {
     "peft_type": (lambda v: v in COVERED, " or ".join(COVERED)),
     "task_type": (lambda v: v == "CAUSAL_LM", '"CAUSAL_LM"'),
-    "base_model_name_or_path": (_is_text, "the path or name of the base"),
-    "revision": (lambda v: v is None or _is_text(v), "null or a name"),
+    "base_model_name_or_path": (_is_place, "a local path or a name, not an address"),
+    "revision": (lambda v: v is None or _is_revision(v), "null or a name"),
     "auto_mapping": (lambda v: v is None, "null: it names classes to import"),
     "inference_mode": FLAG,
     "target_modules": (_is_targets, f"a list of module names or a pattern, not {ALL_LINEAR!r}"),

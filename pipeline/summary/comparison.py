@@ -5,10 +5,10 @@ All of it is about the prompt `main`; prompts.py has the table of the others.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from pipeline.base.artifacts import Json
+from pipeline.base.paired import compare_runs, detectable_between, mcnemar_exact
 from pipeline.base.records import MAIN, Sample
 from pipeline.summary.evidence import Evidence
 from pipeline.summary.markdown import (
@@ -34,9 +34,7 @@ class Paired:
     @property
     def p_value(self) -> float:
         """Two-sided sign test: chance of so uneven a split were both equally good."""
-        n = self.better + self.worse
-        tail = sum(math.comb(n, i) for i in range(min(self.better, self.worse) + 1))
-        return min(1.0, 2 * tail / (1 << n))
+        return mcnemar_exact(self.better, self.worse)
 
 
 def paired(before: list[Sample], after: list[Sample], variant: str = MAIN) -> Paired | None:
@@ -146,6 +144,7 @@ def comparison_section(evidence: Evidence) -> list[str]:
     sampling = next(scores for scores in pair if scores is not None)["sampling"]
     settings = ", ".join(f"{key} {value}" for key, value in sampling.items())
     lines += [f"Both are sampled alike: {settings}.", ""]
+    lines += [*_detectable(evidence), ""]
     unreadable = max((scores or {}).get("unreadable_golds", 0) for scores in pair)
     if unreadable:
         lines += [f"{unreadable} problems were left out: their answers cannot be read.", ""]
@@ -156,6 +155,31 @@ def comparison_section(evidence: Evidence) -> list[str]:
         verdicts = [(f"`{code}`", *(whole(c.get(code, 0)) for c in counts)) for code in codes]
         lines += table(("verdict", "base", "adapter"), verdicts, "lrr")
     return lines
+
+
+def _detectable(evidence: Evidence) -> list[str]:
+    """What the table can show: the smallest true difference such a panel would find."""
+    found = [_verdicts(samples, MAIN) for samples in (evidence.before, evidence.after)]
+    common = [key for key, one in found[0].items() if len(found[1].get(key, [])) == len(one)]
+    test = "(at 5 %, found 4 times in 5)"
+    if common:
+        first, second = ([sum(one[key]) / len(one[key]) for key in common] for one in found)
+        gap = compare_runs(first, second)
+        low, high = (100 * bound for bound in gap.interval)
+        return [
+            f"Problem by problem the adapter is {100 * gap.mean:+.1f} points from the base, 95 %"
+            f" interval {low:+.1f} to {high:+.1f} (paired bootstrap). A true difference of less"
+            f" than {100 * gap.detectable:.1f} points is too small for these {len(common)}"
+            f" problems {test}."
+        ]
+    for scores in (evidence.evaluate, evidence.baseline):
+        if measured(scores):
+            bound = 100 * detectable_between(scores["pass_at_1"], scores["problems"])
+            return [
+                f"Between two runs of {scores['problems']} problems a true difference of less"
+                f" than {bound:.1f} points is too small to see {test}."
+            ]
+    return ["Nothing was measured, so no difference can be seen."]
 
 
 MEASURES = (

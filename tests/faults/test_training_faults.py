@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -55,10 +56,28 @@ def new_job(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     return make
 
 
+TOOK = [15.0]
+"""Seconds that whole runs took here: how long a machine needs for a start and some steps."""
+
+
 def train(job: Job, stop_at: float | None = None) -> list[Path]:
     seen: list[Path] = []
-    Supervisor(job, seen.append, lambda: None).run(stop_at or time.time() + LATER)
+    started = time.time()
+    Supervisor(job, seen.append, lambda: None).run(stop_at or started + LATER)
+    TOOK.append(time.time() - started)
     return seen
+
+
+def soon() -> float:
+    """A time to stop at that leaves some steps also on a busy machine."""
+    return time.time() + 1.5 * max(TOOK[-3:])
+
+
+def assert_ended_in_time(rows: list[dict[str, Any]]) -> None:
+    """No more than the step at work was late."""
+    times = [row["seconds"] for row in rows]
+    longest = max(b - a for a, b in itertools.pairwise([0.0, *times]))
+    assert rows[-1]["budget_left_seconds"] > -longest - 0.5
 
 
 def start_worker(job: Job) -> subprocess.Popen[bytes]:
@@ -184,14 +203,13 @@ def test_a_clock_that_runs_out_cuts_the_run_with_the_rate_at_its_end(
     new_job: Callable[..., Job],
 ) -> None:
     job = new_job({"train.steps": 200_000, "train.checkpoint_every_steps": 50})
-    stop_at = time.time() + 12
-    train(job, stop_at)
+    train(job, soon())
     rows, journal = as_rows(job.steps_file), read_journal(job)
     peak = max(row["learning_rate"] for row in rows)
     assert journal[-1].why == "budget"
     assert journal[-1].total == rows[-1]["step"] < 200_000
     assert rows[-1]["learning_rate"] < 0.05 * peak
-    assert time.time() < stop_at + 2
+    assert_ended_in_time(rows)
     record = write_results(job, ["cpu"], 1, Path("work/train"))
     assert record["ended_by"] == "budget"
 
@@ -248,17 +266,17 @@ def test_two_ranks_end_with_the_losses_of_one(
     assert len(both) == len(unbroken[1])
 
 
-def test_one_rank_then_two_then_one_go_on_with_the_same_losses(
+def test_one_rank_then_two_with_a_whole_and_a_spread_base_then_one_go_on_with_the_same_losses(
     new_job: Callable[..., Job],
 ) -> None:
-    settings = {"train.dropout": 0.0, "train.steps": 18, "train.checkpoint_every_steps": 1}
+    settings = {"train.dropout": 0.0, "train.steps": 24, "train.checkpoint_every_steps": 1}
     plan = {"micro_batch_sequences": 1}
     train(new_job(settings, **plan))
     job = new_job(settings, **plan)
     whole = [row["loss"] for row in as_rows(job.steps_file)]
     job.run.rename("whole")
-    for ranks, until in ((1, 5), (2, 11)):
-        job = new_job(settings, ranks=ranks, **plan)
+    for ranks, until, parallel in ((1, 5, "replicas"), (2, 11, "replicas"), (2, 17, "sharded")):
+        job = new_job(settings, ranks=ranks, parallel=parallel, **plan)
         supervisor = Supervisor(job, lambda _: None, lambda: None)
 
         def beat(supervisor: Supervisor = supervisor, until: int = until) -> None:
@@ -270,12 +288,12 @@ def test_one_rank_then_two_then_one_go_on_with_the_same_losses(
         supervisor.beat = beat
         with pytest.raises(RuntimeError, match="-9"):
             supervisor.run(time.time() + LATER)
-        assert until <= newest_step(job) + 1 < 18
+        assert until <= newest_step(job) + 1 < 24
     job = new_job(settings, **plan)
     train(job)
     rows = as_rows(job.steps_file)
     assert [row["loss"] for row in rows] == pytest.approx(whole, abs=1e-4)
-    assert [row["step"] for row in rows] == list(range(1, 19))
+    assert [row["step"] for row in rows] == list(range(1, 25))
 
 
 def test_missing_data_stops_every_rank_at_once(
@@ -330,9 +348,8 @@ def test_a_journal_ahead_of_a_clock_that_ran_out_is_cut(new_job: Callable[..., J
         '{"step": 0, "total": 100000, "why": "plan"}\n'
         '{"step": 90000, "total": 95000, "why": "budget"}\n'
     )
-    stop_at = time.time() + 12
-    train(job, stop_at)
-    assert time.time() < stop_at + 3
+    train(job, soon())
+    assert_ended_in_time(as_rows(job.steps_file))
     assert [entry.why for entry in read_journal(job)][:2] == ["plan", "budget"]
     assert read_journal(job)[1].step < 90000
 

@@ -51,6 +51,7 @@ def test_the_files_hold_what_later_stages_read(inputs: Path) -> None:
     assert plan["training"] == {
         "device": "cpu",
         "ranks": 1,
+        "parallel": "replicas",
         "micro_batch_sequences": 2,
         "accumulation": 1,
         "sequence_tokens": 512,

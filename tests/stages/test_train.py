@@ -108,6 +108,23 @@ def test_a_damaged_last_checkpoint_is_trained_again(
     assert read_json(train.OUT / "train.json")["attempts"] == 2
 
 
+def test_a_failed_run_is_told_what_broke_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(supervisor: train.Supervisor, *_times: float) -> None:
+        error = supervisor.job.run / "error-0.txt"
+        error.write_text("IndexError: index out of range in self\n")
+        raise RuntimeError("the training processes ended with [1]")
+
+    monkeypatch.setattr(train.Supervisor, "run", fail)
+    with pytest.raises(RuntimeError, match="ended with"):
+        train.main(make_params(**SETTINGS))
+    assert "train: diagnosis: token_out_of_range: " in capsys.readouterr().out
+    assert [path.read_text() for path in Path("runs").glob("*/ended.txt")] == [
+        "the training processes ended with [1]\n"
+    ]
+
+
 def test_devices_are_named_as_found() -> None:
     machine = {"cpu": {"model": "c"}, "gpus": [{"name": "a"}, {"name": "b"}, {"name": "z"}]}
     assert device_names(machine, 2, "cuda") == ["a", "b"]

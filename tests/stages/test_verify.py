@@ -108,6 +108,22 @@ def test_a_foreign_adapter(project: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "nowhere" in capsys.readouterr().err
 
 
+def test_the_static_form_loads_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("the base was loaded")
+
+    monkeypatch.setattr("pipeline.release.load_rule.run_child", never)
+    monkeypatch.setattr("pipeline.release.base_values.mapped", never)
+    folder = write_adapter(project / "foreign", project / "base")
+    assert command(["--adapter", str(folder), "--static"]) == 0
+    printed = capsys.readouterr().out
+    assert "Contract kept" in printed
+    assert "PEFT 0.9.0 loads it" not in printed
+    assert "base-values" not in printed
+
+
 def spoilt(name: str, change: Callable[[Any], Any]) -> Callable[[Tensors], None]:
     def apply(tensors: Tensors) -> None:
         tensors[name] = change(tensors[name])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ def install() -> None:
         done = Path(stepper.job.run / f"hung-{step + 1}")
         if guilty and step + 1 in at and not done.exists():
             done.touch()
-            while True:  # a signal ends the C function's sleep, and must not end the hang
-                ctypes.PyDLL(None).sleep(3600)
+            ends = time.monotonic() + 600  # by itself, should the test be killed
+            while time.monotonic() < ends:  # a signal ends one sleep, and must not end the hang
+                ctypes.PyDLL(None).sleep(600)
         return accumulate(stepper, step, *rest)
 
     pulse.SHORTEST_SECONDS, pulse.FIRST_STEPS = LIMIT_SECONDS, 1

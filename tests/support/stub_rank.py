@@ -30,8 +30,9 @@ def main() -> int:
         if os.environ["STUB"] == "hangs":
             say("step 3", LIMIT_SECONDS)
             (run / "hangs").touch()
-            while True:  # a signal ends the C function's sleep, and must not end the hang
-                ctypes.PyDLL(None).sleep(3600)
+            ends = time.monotonic() + 600  # by itself, should the test be killed
+            while time.monotonic() < ends:  # a signal ends one sleep, and must not end the hang
+                ctypes.PyDLL(None).sleep(600)
         say(*(("saving step 2", SAVING_SECONDS) if rank == 0 else ("step 3", LIMIT_SECONDS)))
         while not (run / "release").exists():
             time.sleep(0.02)

@@ -34,6 +34,7 @@ CHANGES = {
     "train.epochs": st.sampled_from([0.5, 3.0, 20.0]),
     "train.tokens_per_step": st.sampled_from([64, 1000, 16384, 131072]),
     "train.base_quantization": st.sampled_from(["auto", "none", "nf4"]),
+    "train.parallel": st.sampled_from(["auto", "replicas", "sharded"]),
     "budget.hours": st.sampled_from([0.3, 2.0, 20.0]),
     "evaluation.max_new_tokens": st.sampled_from([24, 2048]),
 }

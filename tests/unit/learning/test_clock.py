@@ -153,6 +153,15 @@ def test_a_machine_that_turns_slow_at_the_very_end_still_ends_in_time(run: Path)
     assert machine.step == total_steps(machine.journal) == 91
 
 
+def test_a_short_run_that_turns_slow_half_way_ends_with_the_rate_at_its_end(run: Path) -> None:
+    """Thirty seconds in all: looking again only every thirty would be never."""
+    machine = Machine(run, [0.1] * 120 + [0.15] * 900, 30.0, 5000, most_steps=5000)
+    machine.attempt()
+    assert machine.now <= 30.15
+    assert machine.rates[-1] <= 0.05
+    assert len(machine.journal) <= 25
+
+
 def test_a_clock_that_has_run_out_makes_one_step_of_a_fresh_run_and_none_of_another(
     run: Path,
 ) -> None:

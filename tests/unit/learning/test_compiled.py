@@ -72,6 +72,14 @@ def test_recomputation_changes_no_bit(
     same(figures(built(tiny_base, dropout, **plan), batch), plain)
 
 
+def test_only_the_first_layers_are_recomputed(tiny_base: Path) -> None:
+    """Later layers give up what they kept before the turn of the first ones comes."""
+    adapted = built(tiny_base, gradient_checkpointing=True, recomputed_layers=1)
+    again = [layer.gradient_checkpointing for layer in decoder_layers(adapted.causal)]
+    assert again == [True] + [False] * (len(again) - 1)
+    assert len(again) > 1
+
+
 def test_a_second_pass_with_offload_is_right_too(tiny_base: Path, batch: Batch) -> None:
     plain = built(tiny_base)
     away = built(tiny_base, gradient_checkpointing=True, offload=True)

@@ -87,6 +87,7 @@ def test_speed_settings_are_not_in_the_key(data: Path) -> None:
         key(data, plan={"ranks": 2}),
         key(data, plan={"gradient_checkpointing": True}),
         key(data, plan={"steps_by_clock": 5}),
+        key(data, plan={"ranks": 2, "parallel": "sharded"}, parallel="sharded"),
         key(data, keep_checkpoints=7, checkpoint_every_steps=3),
     }
     assert len(same) == 1

@@ -35,7 +35,7 @@ def test_a_sample_carries_its_verdict() -> None:
 @pytest.mark.parametrize(
     ("prompt", "reply", "reason"),
     [
-        ("<think>\n", r"\boxed{5}", "unfinished-thinking"),
+        ("<think>\n", r"\boxed{5}", "truncated"),
         ("<think>\n", r"hm </think> \boxed{5}", "match-exact"),
         ("<think>\n\n</think>\n\n", r"\boxed{5}", "match-exact"),
     ],

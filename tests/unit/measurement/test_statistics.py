@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.measurement.statistics import mean_pass_at_k, pass_at_k, wilson_interval
+from pipeline.measurement.statistics import (
+    best_of_k,
+    majority_at_k,
+    mean_at_k,
+    mean_pass_at_k,
+    pass_at_k,
+    wilson_interval,
+)
 
 
 @pytest.mark.parametrize(("replies", "correct", "k"), [(5, 2, 3), (6, 1, 2), (4, 4, 1), (4, 0, 4)])
@@ -64,3 +71,27 @@ def test_wilson_holds_the_rate(rate: float, problems: int) -> None:
     low, high = interval
     assert 0.0 <= low <= rate + 1e-12
     assert rate - 1e-12 <= high <= 1.0
+
+
+def test_best_and_mean_at_k() -> None:
+    assert (best_of_k([False, True]), best_of_k([False, False]), best_of_k([])) == (1.0, 0.0, 0.0)
+    assert mean_at_k([True, False, False, False]) == 0.25
+    with pytest.raises(ValueError, match="no reply"):
+        mean_at_k([])
+
+
+@pytest.mark.parametrize(
+    ("answers", "chance"),
+    [
+        ([("5", True), ("5", True), ("6", False)], 1.0),
+        ([("5", True), ("6", False), ("6", False)], 0.0),
+        ([("5", True), ("6", False)], 0.5),
+        ([("5", True), ("6", False), ("7", False)], pytest.approx(1 / 3)),
+        ([("5", True), ("5.0", True), ("6", False), ("6", False), ("7", False)], 0.5),
+        ([("", False), ("", False), ("5", True)], 1.0),
+        ([("", False)], 0.0),
+        ([("right", False), ("5", True)], 0.5),
+    ],
+)
+def test_majority_at_k(answers: list[tuple[str, bool]], chance: float) -> None:
+    assert majority_at_k(answers) == chance

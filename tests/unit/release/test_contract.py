@@ -52,10 +52,13 @@ def test_independent_faults_are_both_named(base: Path, tmp_path: Path) -> None:
 
 def test_limits_are_those_of_the_settings(base: Path, tmp_path: Path) -> None:
     folder = write_adapter(tmp_path / "adapter", base)
-    tight = make_params(**{"verify.max_elements": 100, "verify.max_gib": 1e-6}).verify
-    failed = faults(judge(Case(folder, base, tight), STATIC_RULES))
-    assert [check.id for check in failed] == ["size", "elements"]
-    assert failed[1].limit == 100
+    few = make_params(**{"verify.max_elements": 100}).verify
+    failed = faults(judge(Case(folder, base, few), STATIC_RULES))
+    assert [(check.id, check.limit) for check in failed] == [("elements", 100)]
+    small = make_params(**{"verify.max_gib": 1e-6}).verify
+    checks = judge(Case(folder, base, small), STATIC_RULES)
+    assert [check.id for check in faults(checks)] == ["size"]
+    assert {c.id: c.detail for c in checks}["tensor-file"] == "after size"
 
 
 def test_the_base_must_be_the_one_trained_on(

@@ -153,3 +153,14 @@ def test_reply_cannot_break_out_of_its_box(evidence: Evidence) -> None:
         samples_section(replace(evidence, before=hostile))
     )
     assert samples_section(replace(evidence, before=[])) == []
+
+
+def test_the_table_says_what_it_can_show(evidence: Evidence) -> None:
+    text = "\n".join(comparison_section(evidence))
+    # Of ten problems 5 are better and 1 worse by a whole reply: mean +0.4, s = 0.6992.
+    assert "the adapter is +40.0 points from the base" in text
+    assert "less than 61.9 points is too small for these 10 problems" in text
+    alone = "\n".join(comparison_section(replace(evidence, after=[])))
+    assert "Between two runs of 10 problems a true difference of less than" in alone
+    nothing = replace(evidence, baseline=UNMEASURED, evaluate=None, before=[], after=[])
+    assert "no difference can be seen" in "\n".join(comparison_section(nothing))
