@@ -207,13 +207,13 @@ def update_of_the_model(job: Job, rank: int = 0, ranks: int = 1) -> Update:
 def update_by_documents_alone(job: Job, bins: list[list[Made]]) -> Update:
     """Every document a call of its own, with the attention that transformers calls eager."""
     model = model_of(job)
-    model.get_base_model().config._attn_implementation = "eager"
+    model.causal.config._attn_implementation = "eager"
     documents = [document for inside in bins for document in inside]
     trained = sum(sum(mask) for _, mask in documents)
     summed = 0.0
     for ids, mask in documents:
         tokens, learnt = torch.tensor(ids), torch.tensor(mask)[1:]
-        logits = model(input_ids=tokens[None], use_cache=False).logits[0, :-1]
+        logits = model.causal(input_ids=tokens[None], use_cache=False).logits[0, :-1]
         loss = cross_entropy(logits[learnt], tokens[1:][learnt], reduction="sum")
         (loss / trained).backward()
         summed += float(loss.detach())
