@@ -19,7 +19,7 @@ from pipeline.base.adapter_format import (
     file_name,
 )
 from pipeline.base.loading import linear_modules, load_adapter, load_base
-from pipeline.base.method_rules import Recipe, adapter_size
+from pipeline.base.method_rules import OFT_CHANGED, Recipe, adapter_size
 from pipeline.base.params import TrainParams
 from pipeline.learning.adalora import kept_triplets
 from pipeline.learning.loss import DocumentLoss
@@ -54,6 +54,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "oft": {"method": "oft", "rank": 8, "learning_rate": 0.005},
 }  # fmt: skip
 """Name → changes to a recipe of rank 4 and alpha 8."""
+OTHER_OFT = tuple(int(part) for part in peft.__version__.split(".")[:2]) >= OFT_CHANGED
+TRAINED_HERE = [name for name in METHODS if name != "oft" or not OTHER_OFT]
+"""Without OFT where the plan refuses it: this PEFT's files are not those of 0.9.0."""
 
 Tokens = torch.Tensor
 
@@ -105,7 +108,7 @@ def logits(model: Any, **more: Any) -> torch.Tensor:
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", TRAINED_HERE)
 def test_peft_loads_what_was_trained_with_equal_logits(
     name: str, base: Path, tmp_path: Path
 ) -> None:
@@ -134,7 +137,6 @@ def test_peft_loads_what_was_trained_with_equal_logits(
     assert [check.id for check in faults(checks)] == []
 
 
-@pytest.mark.stack
 @pytest.mark.parametrize("name", ["dora", "adalora", "ia3", "loha", "lokr, patterns", "oft"])
 def test_the_whole_contract_holds(name: str, one_base: Path, tmp_path: Path) -> None:
     params = recipe(**METHODS[name])
@@ -149,7 +151,7 @@ def test_the_whole_contract_holds(name: str, one_base: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", TRAINED_HERE)
 def test_a_resumed_run_ends_with_the_same_bits(name: str, one_base: Path, tmp_path: Path) -> None:
     params = recipe(**{**METHODS[name], "dropout": 0.0})
 
