@@ -32,7 +32,7 @@ SHORTEST_SECONDS = 120.0
 FIRST_STEPS = 3
 """Steps of an attempt, and of a stage, that have the limit of the start."""
 EVERY_SECONDS = 0.5
-"""Repeated signs with the same limit are sent no more often than this."""
+"""The same sign is sent again no more often than this."""
 LONGEST_LOOK = 5.0
 """At most so much silence is counted from one look to the next: a supervisor that was
 busy, or a machine that slept, has not watched the time between."""
@@ -73,7 +73,7 @@ class Pulse:
         given = os.environ.get(PULSE_VARIABLE)
         self._pipe = int(given) if given else None
         self._now = now
-        self._sent, self._limit = -EVERY_SECONDS, 0.0
+        self._sent, self._said = -EVERY_SECONDS, (0.0, "")
 
     @property
     def heard(self) -> bool:
@@ -83,9 +83,10 @@ class Pulse:
     def __call__(self, doing: str, limit: float) -> None:
         """Say that `doing` begins, which is to end or say more within `limit` seconds."""
         now = self._now()
-        if self._pipe is None or (limit == self._limit and now - self._sent < EVERY_SECONDS):
+        said = limit, doing
+        if self._pipe is None or (said == self._said and now - self._sent < EVERY_SECONDS):
             return
-        self._sent, self._limit = now, limit
+        self._sent, self._said = now, said
         # A full pipe has more than enough to read, and a closed one has no reader.
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
             os.write(self._pipe, f"{limit:.1f} {doing}\n".encode())
