@@ -23,7 +23,7 @@ export HF_HUB_DISABLE_TELEMETRY = 1
 export DO_NOT_TRACK = 1
 export DVC_NO_ANALYTICS = 1
 
-.PHONY: help setup train test check verify blend inspect diagnose evaluate report use bundle lock contract-env clean
+.PHONY: help setup train test check verify blend inspect diagnose gym evaluate report use bundle lock contract-env clean
 
 help: ## show this list
 	@echo "make TARGET [PYTHON=/path/to/python: use this environment, install nothing]"
@@ -52,6 +52,9 @@ inspect: ## N=3: packed sequences with what is trained, on the terminal and in w
 
 diagnose: ## what is wrong with RUN=folder, or with CONFIG= PROFILE= LOG= (one or more)
 	@$(ENV) && python -m pipeline.diagnose $(if $(RUN),"$(RUN)") $(if $(CONFIG),--config "$(CONFIG)") $(if $(PROFILE),--profile "$(PROFILE)") $(if $(LOG),--log "$(LOG)") $(if $(OUT),--out "$(OUT)")
+
+gym: ## audit of the task gym: what cheats, the solver and the golds score
+	@$(ENV) && python -m pipeline.gym audit
 
 evaluate: ## only what an evaluation of the adapter needs
 	@./train.sh evaluate
